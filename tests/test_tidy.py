@@ -14,6 +14,7 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
 DOCSTRING_WORDS_MIN = 5
+MODULES_WITH_OVERVIEW_MIN, OVERVIEW_LINES_MIN = 4, 4
 README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
 DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 8, 150
 # The names of directories in the citations of RESULTS.md.
@@ -83,13 +84,24 @@ def test_a_docstring_says_something() -> None:
     empty = [
         f"{path.relative_to(ROOT)}:{getattr(node, 'name', 'module')}: {told}"
         for path in modules()
-        if path.relative_to(ROOT).parts[0] != "tests"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and (told := ast.get_docstring(node)) is not None
         and len(told.split()) < DOCSTRING_WORDS_MIN
     ]
     assert empty == []
+
+
+def test_a_package_of_four_modules_says_how_they_play_together() -> None:
+    mute = [
+        str(package.parent.relative_to(ROOT))
+        for package in modules()
+        if package.name == "__init__.py"
+        and len(list(package.parent.glob("*.py"))) > MODULES_WITH_OVERVIEW_MIN
+        and len((ast.get_docstring(ast.parse(package.read_text())) or "").splitlines())
+        < OVERVIEW_LINES_MIN
+    ]
+    assert mute == []
 
 
 def test_a_level_of_a_package_has_at_most_12_modules() -> None:
@@ -158,7 +170,7 @@ def test_the_top_level_has_the_agreed_names_only() -> None:
 
 
 def pages() -> list[Path]:
-    """All Markdown files."""
+    """All Markdown files of the repository."""
     below = (
         path
         for directory in (*CODE_DIRECTORIES, "crds", "charts")
@@ -214,6 +226,18 @@ def test_a_page_of_docs_is_named_by_the_readme_beside_it() -> None:
         for page in pages()
         if page.parent.name == "docs"
         and f"(docs/{page.name})" not in (page.parents[1] / "README.md").read_text()
+    ]
+    assert unnamed == []
+
+
+def test_the_page_of_helpers_names_every_module_of_qss_testing() -> None:
+    page = (ROOT / "tests" / "docs" / "helpers.md").read_text()
+    helpers = ROOT / "tests" / "qss_testing"
+    unnamed = [
+        name
+        for path in modules()
+        if path.is_relative_to(helpers) and path.name != "__init__.py"
+        if (name := str(path.relative_to(helpers).with_suffix(""))) not in page
     ]
     assert unnamed == []
 

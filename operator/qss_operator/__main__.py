@@ -13,7 +13,7 @@ def main() -> None:
     """Parses the command line and runs."""
     settings = parse_settings()
     logs.configure(settings.log_format, settings.log_level)
-    # What kopf has to say of its watches is told once a minute, in our own words.
+    # `watches` reports failures of kopf's watches once a minute instead.
     if settings.log_level != "debug":
         logging.getLogger("kopf").setLevel(logging.CRITICAL)
     if settings.kubeconfig is not None:

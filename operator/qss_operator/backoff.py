@@ -1,4 +1,4 @@
-"""What failed is tried again: after a pause that grows, or at once when something else is tried."""
+"""Decides when a failed action is repeated: after a growing pause, or at once with other input."""
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from qss_core.errors import Retry, StoreError
 
 _PAUSE_S = 1.0
 _PAUSE_S_MAX = 60.0
-# What may pass by itself is told when it did not.
+# A failure that may pass by itself is reported after so many tries.
 _TOLD_AFTER = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The last of a row of failures: what was tried, and when it may be tried again."""
+    """The last of several failures in a row, with its input and the time of the next try."""
 
     tried: Any
     error: StoreError
@@ -23,18 +23,18 @@ class Failure:
 
     @property
     def is_told(self) -> bool:
-        """Whether a status should speak of it."""
+        """Whether a status should report the failure."""
         return self.error.retry is not Retry.LATER or self.times >= _TOLD_AFTER
 
 
 class Backoff:
-    """The failures that were not followed by a success yet, by what they are about."""
+    """The failures by their subject, each until the subject's next success."""
 
     def __init__(self) -> None:
         self._failures: dict[Hashable, Failure] = {}
 
     def of(self, subject: Hashable) -> Failure | None:
-        """What failed last; None after a success."""
+        """The subject's last failure; None after a success."""
         return self._failures.get(subject)
 
     def is_due(self, subject: Hashable, tried: Any, now_s: float) -> bool:
@@ -42,7 +42,7 @@ class Backoff:
         return failure is None or failure.tried != tried or now_s >= failure.again_at_s
 
     def failed(self, subject: Hashable, tried: Any, error: StoreError, now_s: float) -> bool:
-        """Remembers a failure; whether it is another one than the last time."""
+        """Remembers a failure; returns whether its message differs from the last one."""
         before = self.of(subject)
         is_news = before is None or before.error.message != error.message
         times = 1 if before is None or before.tried != tried else before.times + 1
@@ -56,5 +56,5 @@ class Backoff:
         self._failures.pop(subject, None)
 
     def keep_only(self, subjects: Collection[Hashable]) -> None:
-        """Nothing else is wanted any more."""
+        """Forgets the failures of all other subjects."""
         self._failures = {key: value for key, value in self._failures.items() if key in subjects}

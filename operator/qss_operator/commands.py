@@ -155,7 +155,7 @@ async def _run_until_stopped(
 
 
 def _attentions(statuses: "Mapping[StoreName, StoreStatus]") -> list[str]:
-    """What stores that serve need all the same."""
+    """A line for each store that serves and still needs attention."""
     told = ((name, attention(status)) for name, status in statuses.items())
     return [f"{name}: {one.reason}: {one.message}" for name, one in told if one is not None]
 

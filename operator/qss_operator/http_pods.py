@@ -30,14 +30,14 @@ _ASSIGN_TIMEOUT_S = 30.0  # A pod opens its replicas before it answers.
 
 
 class UntrustedError(UnreachableError):
-    """A pod whose certificate does not show that it is the one that was called."""
+    """The certificate of a pod does not prove that it is the called pod."""
 
 
 class Access(Protocol):
-    """How a caller shows who it is, and sees who a pod is."""
+    """The credentials of the operator, and its check of a pod's certificate."""
 
     def headers(self, pod: PodAddress) -> dict[str, str]:
-        """Of every request to this pod."""
+        """The headers of every request to this pod."""
         ...
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Access(Protocol):
 
 
 class OpenAccess:
-    """Pods that ask nobody who calls, and show no certificate: those of this machine."""
+    """Access to the pods of this machine, which check no token and have no certificate."""
 
     def headers(self, pod: PodAddress) -> dict[str, str]:  # noqa: ARG002 the protocol's signature.
         return {}
@@ -66,9 +66,9 @@ class HttpPods:
         silent_after_s: float | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A pod that takes requests and answers none for `silent_after_s` is in trouble.
+        """A pod that accepts requests and answers none for `silent_after_s` is reported.
 
-        With None nobody says so here: on Kubernetes the kubelet finds such pods.
+        With None it is not reported: on Kubernetes the kubelet finds such pods.
         """
         self._session = session
         self._access = access or OpenAccess()
@@ -79,7 +79,7 @@ class HttpPods:
         self._sizes = AnswerSizes()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        """What a pod holds; None if it does not answer in time, or does not say so."""
+        """The replicas of a pod; None if the pod does not answer in time, or refuses."""
         asked_at_s = self._monotonic_s()
         try:
             report = await self.call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
@@ -91,7 +91,7 @@ class HttpPods:
         return report
 
     def refusal(self, pod: PodAddress) -> str | None:
-        """Why a pod that was reached did not report the last time; None where it was not."""
+        """The reason why a reached pod did not report the last time; None otherwise."""
         return self._refusals.get(pod.name)
 
     def _note(self, pod: PodAddress, error: StoreError, asked_at_s: float) -> None:
@@ -109,7 +109,7 @@ class HttpPods:
             self._refusals[pod.name] = told
 
     def _silence_of(self, pod: PodAddress, asked_at_s: float) -> str | None:
-        """What is said of a pod that takes requests and does not answer them."""
+        """The message about a pod that accepts requests and does not answer them."""
         since_s = self._silent_since_s.setdefault(pod.name, asked_at_s)
         limit_s = self._silent_after_s
         if limit_s is None or self._monotonic_s() - since_s < limit_s:
@@ -126,7 +126,7 @@ class HttpPods:
         return await self.call(pod, "PUT", path, _ASSIGN_TIMEOUT_S, body, told)
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
-        """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
+        """Let a partition continue without its lost rows; raises a StoreError as `assign` does."""
         path = "/control/accept-data-loss"
         if request.assignment is not None:
             request = replace(request, assignment=replace(request.assignment, resource_uid=""))
@@ -154,7 +154,7 @@ class HttpPods:
             return report_of(await self._answer(method, f"{pod.changelog}{path}", options))
 
     async def _answer(self, method: str, url: str, options: dict[str, Any]) -> bytes:
-        """The body of a 200; raises a StoreError for all else."""
+        """The body of a 200; raises a StoreError for any other answer."""
         try:
             async with self._session.request(
                 method, url, **options, allow_redirects=False, auto_decompress=False

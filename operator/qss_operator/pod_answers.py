@@ -1,7 +1,7 @@
-"""What a pod answers, within bounds: the program of a pod is its store's author's, not ours.
+"""Reads the answers of pods within limits, since the author of a store chooses the pod's program.
 
-One operator looks after the stores of many. So an answer is never unpacked, it is read up to a
-limit, all answers of a store's pods have a limit together, and its texts are cut.
+One operator serves the stores of many authors. So an answer is never decompressed, it is read up to
+a limit, all answers of a store's pods have a limit together, and long texts are cut.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -24,13 +24,13 @@ TEXT_CHARS_MAX = 500
 
 
 class PodAnswerError(StoreError):
-    """A pod answered with what no store pod answers."""
+    """A pod sent an answer that no store pod sends."""
 
 
 class AnswerSizes:
-    """How many bytes the pods of one store answer, while any of them is asked.
+    """Counts the bytes of answers from the pods of one store, while a request to a pod runs.
 
-    All pods are asked at the same time in each round, so this is what a round holds.
+    A round asks all pods at the same time, so the count is the memory of one round.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class AnswerSizes:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """One pod is asked, for as long as the block runs."""
+        """Counts the block as a request to one pod."""
         self._asked += 1
         try:
             yield
@@ -73,7 +73,7 @@ async def read_answer(
 
 
 def report_of(answer: bytes) -> ReplicasReport:
-    """The report that a body is, its texts cut; raises PodAnswerError."""
+    """Decodes the body of a report and cuts its texts; raises PodAnswerError."""
     try:
         report: ReplicasReport = _cut(decode(answer, ReplicasReport))
     except StoreError as error:
@@ -82,7 +82,7 @@ def report_of(answer: bytes) -> ReplicasReport:
 
 
 def refusal_of(answer: bytes) -> StoreError | None:
-    """The error that a body tells of, its text cut; None where it is no problem document."""
+    """The error in a body, its text cut; None where the body is no problem document."""
     try:
         error = error_of(decode(answer, Problem))
     except StoreError:
@@ -93,7 +93,7 @@ def refusal_of(answer: bytes) -> StoreError | None:
 
 
 def short(text: str) -> str:
-    """A text of a pod's, as far as logs and the status show it."""
+    """The text of a pod, cut to the length that logs and the status show."""
     return text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]}..."
 
 

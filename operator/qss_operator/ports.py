@@ -1,4 +1,4 @@
-"""What the reconciler needs of the world. Kubernetes and the local cluster are two adapters."""
+"""The ports of the reconciler; Kubernetes and the local cluster are its two adapters."""
 
 from typing import Protocol
 
@@ -21,14 +21,14 @@ class Resources(Protocol):
 
 
 class Cluster(Protocol):
-    """The pods as things that run. It starts a pod that ended again by itself."""
+    """The processes of the pods. The cluster restarts an ended pod by itself."""
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
         ...
 
     async def keep(self, observation: Observation) -> None:
-        """Bring what the pods need beside themselves to what the resource says."""
+        """Bring the objects beside the pods to the state of the resource."""
         ...
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
@@ -38,11 +38,11 @@ class Cluster(Protocol):
 
 class Pods(Protocol):
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        """What a pod holds; None if it does not answer in time, or does not say so."""
+        """The replicas of a pod; None if the pod does not answer in time, or refuses."""
         ...
 
     def refusal(self, pod: PodAddress) -> str | None:
-        """Why a pod that was reached did not report the last time; None where it was not."""
+        """The reason why a reached pod did not report the last time; None otherwise."""
         ...
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
@@ -50,5 +50,5 @@ class Pods(Protocol):
         ...
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
-        """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
+        """Let a partition continue without its lost rows; raises a StoreError as `assign` does."""
         ...

@@ -7,11 +7,11 @@ import typer
 
 from qss_spark.demo.processes import ProgramError
 from qss_spark.demo.run import run_demo
-from qss_spark.demo.scenarios import PLAYS, Play
+from qss_spark.demo.scenarios import SCENARIOS, Scenario
 from qss_spark.flights import FlightsNotFoundError
 from qss_spark.java import JavaNotFoundError
 
-_NAMES = tuple(play.name for play in PLAYS)
+_NAMES = tuple(scenario.name for scenario in SCENARIOS)
 
 
 def register(app: typer.Typer) -> None:
@@ -28,17 +28,17 @@ def demo(
 ) -> None:
     """Stream real flights into a local cluster, ask it meanwhile, and compare every row."""
     try:
-        code = run_demo(state_dir, _plays(jobs))
+        code = run_demo(state_dir, _scenarios(jobs))
     except (ProgramError, FlightsNotFoundError, JavaNotFoundError) as error:
         typer.echo(f"error: {error}", err=True)
         code = 1
     raise typer.Exit(code)
 
 
-def _plays(names: str) -> tuple[Play, ...]:
+def _scenarios(names: str) -> tuple[Scenario, ...]:
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     if unknown := set(chosen) - set(_NAMES):
         raise ProgramError(f"there is no job {min(unknown)!r}: the jobs are {', '.join(_NAMES)}")
     if not chosen:
         raise ProgramError(f"no job was named: the jobs are {', '.join(_NAMES)}")
-    return tuple(play for play in PLAYS if play.name in chosen)
+    return tuple(scenario for scenario in SCENARIOS if scenario.name in chosen)

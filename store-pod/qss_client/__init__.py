@@ -1,4 +1,17 @@
-"""The client of stores: pure routing and retries, with a sync and an async shell."""
+"""The client of stores: `Store` and `AsyncStore` for readers, the writers' half, the command `qss`.
+
+A reader calls a method of `Store` (`store`) or of `AsyncStore` (`async_store`). `addresses` finds
+the pods' URLs if none are given. `reads` makes the call an exchange without I/O: it yields
+requests and takes answers. Its session sends each request by `http`, to the active of the key's
+partition or to any pod, and repeats it as `http.retries` decides. `Store` is written from
+`AsyncStore` by `make sync-client`, so both have the same code.
+
+A writer uses `writes`: it opens a run, stages the rows of a batch and commits them. `chunks`
+encodes these rows for the way to the pods. Spark's sink is built on both.
+
+`kube` reaches stores of a Kubernetes cluster from elsewhere, by kubectl. `cli` is the command
+`qss`; the operator and Spark's part add commands to it by entry points.
+"""
 
 from typing import TYPE_CHECKING, Any
 

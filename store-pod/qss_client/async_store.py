@@ -9,8 +9,7 @@ from qss_client.addresses import Urls, checked_name, find_urls
 from qss_client.http.async_http import AsyncHttp
 from qss_client.http.credentials import Token
 from qss_client.http.retries import RetryLimits
-from qss_client.reads import calls as operations
-from qss_client.reads import requests
+from qss_client.reads import calls, requests
 from qss_client.reads.async_session import AsyncSession
 from qss_client.reads.json_values import reader_of
 from qss_client.reads.requests import DEFAULTS, ReadOptions, keys_of
@@ -31,7 +30,7 @@ from qss_client.reads.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncFound, AsyncScanned
 from qss_core.positions import Position
 from qss_core.wire.messages import StoreMetadata
@@ -71,7 +70,7 @@ class AsyncStore:
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         name = checked_name(store)
-        self._conversation = Conversation(
+        self._state = SessionState(
             find_urls(name, url),
             name,
             monotonic,
@@ -81,10 +80,10 @@ class AsyncStore:
         http = AsyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )
-        self._session = AsyncSession(self._conversation, http, limits)
+        self._session = AsyncSession(self._state, http, limits)
 
     def __repr__(self) -> str:
-        return f"AsyncStore({','.join(self._conversation.urls)!r}, {self._conversation.store!r})"
+        return f"AsyncStore({','.join(self._state.urls)!r}, {self._state.store!r})"
 
     async def __aenter__(self) -> Self:
         """Enters the block; its end closes the client."""
@@ -104,7 +103,7 @@ class AsyncStore:
     @property
     def position(self) -> Position:
         """The newest position seen; pass it to another client as `position_bound`."""
-        return self._conversation.position
+        return self._state.position
 
     async def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as of the last discovery."""
@@ -115,13 +114,13 @@ class AsyncStore:
     async def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
         """The key's row; None if there is none."""
         definition = await self._session.definition()
-        return await self._session.run(operations.get(self._conversation, definition, key, options))
+        return await self._session.run(calls.get(self._state, definition, key, options))
 
     async def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
         """The rows of many keys in their order, with None for a missing row."""
-        asked = self._conversation, await self._session.definition(), keys_of(keys), options
-        rows = await self._session.run(operations.get_many(*asked))
-        return AsyncFound(rows, lambda: self._session.run(operations.many_table(*asked)))
+        asked = self._state, await self._session.definition(), keys_of(keys), options
+        rows = await self._session.run(calls.get_many(*asked))
+        return AsyncFound(rows, lambda: self._session.run(calls.many_table(*asked)))
 
     def range(
         self,
@@ -193,9 +192,7 @@ class AsyncStore:
     ) -> WindowRow | None:
         """The window of a key that starts at `start`; None if there is none."""
         definition = await self._session.definition()
-        return await self._session.run(
-            operations.window(self._conversation, definition, key, start, options)
-        )
+        return await self._session.run(calls.window(self._state, definition, key, start, options))
 
     def sessions(
         self,
@@ -230,9 +227,7 @@ class AsyncStore:
         """The session of a key with exactly these bounds; None if there is none."""
         definition = await self._session.definition()
         bounds = start, end
-        return await self._session.run(
-            operations.session(self._conversation, definition, key, bounds, options)
-        )
+        return await self._session.run(calls.session(self._state, definition, key, bounds, options))
 
     def versions(
         self,
@@ -252,9 +247,7 @@ class AsyncStore:
     ) -> VersionRow | None:
         """The version of a key that was valid at `as_of`; without it the latest."""
         definition = await self._session.definition()
-        return await self._session.run(
-            operations.version(self._conversation, definition, key, as_of, options)
-        )
+        return await self._session.run(calls.version(self._state, definition, key, as_of, options))
 
     async def count(
         self,
@@ -269,8 +262,8 @@ class AsyncStore:
         until a compaction. exact: counts every row, in a Versioned store every key that has a value
         now; a large store needs a longer `timeout_s`.
         """
-        counting = operations.count(
-            self._conversation,
+        counting = calls.count(
+            self._state,
             await self._session.definition(),
             options,
             exact=exact,
@@ -308,7 +301,7 @@ class AsyncStore:
             times=times,
             cursor=cursor,
         )
-        return await self._session.run(operations.query(self._conversation, request))
+        return await self._session.run(calls.query(self._state, request))
 
     async def get_only_partition_result(
         self,

@@ -10,8 +10,7 @@ from qss_client.addresses import Urls, checked_name, find_urls
 from qss_client.http.credentials import Token
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
-from qss_client.reads import calls as operations
-from qss_client.reads import requests
+from qss_client.reads import calls, requests
 from qss_client.reads.json_values import reader_of
 from qss_client.reads.requests import DEFAULTS, ReadOptions, keys_of
 from qss_client.reads.responses import (
@@ -31,7 +30,7 @@ from qss_client.reads.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_client.reads.sync_session import Session
 from qss_client.reads.tables import Found, Scanned
 from qss_core.positions import Position
@@ -72,7 +71,7 @@ class Store:
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         name = checked_name(store)
-        self._conversation = Conversation(
+        self._state = SessionState(
             find_urls(name, url),
             name,
             monotonic,
@@ -82,10 +81,10 @@ class Store:
         http = SyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )
-        self._session = Session(self._conversation, http, limits)
+        self._session = Session(self._state, http, limits)
 
     def __repr__(self) -> str:
-        return f"Store({','.join(self._conversation.urls)!r}, {self._conversation.store!r})"
+        return f"Store({','.join(self._state.urls)!r}, {self._state.store!r})"
 
     def __enter__(self) -> Self:
         """Enters the block; its end closes the client."""
@@ -105,7 +104,7 @@ class Store:
     @property
     def position(self) -> Position:
         """The newest position seen; pass it to another client as `position_bound`."""
-        return self._conversation.position
+        return self._state.position
 
     def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as of the last discovery."""
@@ -116,13 +115,13 @@ class Store:
     def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
         """The key's row; None if there is none."""
         definition = self._session.definition()
-        return self._session.run(operations.get(self._conversation, definition, key, options))
+        return self._session.run(calls.get(self._state, definition, key, options))
 
     def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> Found:
         """The rows of many keys in their order, with None for a missing row."""
-        asked = self._conversation, self._session.definition(), keys_of(keys), options
-        rows = self._session.run(operations.get_many(*asked))
-        return Found(rows, lambda: self._session.run(operations.many_table(*asked)))
+        asked = self._state, self._session.definition(), keys_of(keys), options
+        rows = self._session.run(calls.get_many(*asked))
+        return Found(rows, lambda: self._session.run(calls.many_table(*asked)))
 
     def range(
         self,
@@ -192,9 +191,7 @@ class Store:
     def window(self, key: Any, start: Time, options: ReadOptions = DEFAULTS) -> WindowRow | None:
         """The window of a key that starts at `start`; None if there is none."""
         definition = self._session.definition()
-        return self._session.run(
-            operations.window(self._conversation, definition, key, start, options)
-        )
+        return self._session.run(calls.window(self._state, definition, key, start, options))
 
     def sessions(
         self,
@@ -229,9 +226,7 @@ class Store:
         """The session of a key with exactly these bounds; None if there is none."""
         definition = self._session.definition()
         bounds = start, end
-        return self._session.run(
-            operations.session(self._conversation, definition, key, bounds, options)
-        )
+        return self._session.run(calls.session(self._state, definition, key, bounds, options))
 
     def versions(
         self,
@@ -251,9 +246,7 @@ class Store:
     ) -> VersionRow | None:
         """The version of a key that was valid at `as_of`; without it the latest."""
         definition = self._session.definition()
-        return self._session.run(
-            operations.version(self._conversation, definition, key, as_of, options)
-        )
+        return self._session.run(calls.version(self._state, definition, key, as_of, options))
 
     def count(
         self,
@@ -268,8 +261,8 @@ class Store:
         until a compaction. exact: counts every row, in a Versioned store every key that has a value
         now; a large store needs a longer `timeout_s`.
         """
-        counting = operations.count(
-            self._conversation,
+        counting = calls.count(
+            self._state,
             self._session.definition(),
             options,
             exact=exact,
@@ -307,7 +300,7 @@ class Store:
             times=times,
             cursor=cursor,
         )
-        return self._session.run(operations.query(self._conversation, request))
+        return self._session.run(calls.query(self._state, request))
 
     def get_only_partition_result(
         self,

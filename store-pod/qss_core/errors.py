@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 
 class Retry(StrEnum):
-    """What a caller should do after a failure."""
+    """The next step of a caller after a failure."""
 
     NEVER = "never"  # The request itself has to change.
     LATER = "later"  # The same request may succeed: wait for `retry_after_ms`, then repeat it.

@@ -8,7 +8,7 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
 _LAST_SHIFT = 28
-# Of 32 bits four are left for the fifth byte.
+# The fifth byte has the last four of 32 bits.
 _LAST_BYTE_MAX = 0x0F
 
 

@@ -170,7 +170,6 @@ async def check(cluster: Cluster, told: Told) -> None:
 
 
 async def go_on(cluster: Cluster, told: Told) -> None:
-    """Performs a random step."""
     replica = only_replica(cluster)
     match told.random.randrange(8):
         case 0 | 1 | 2:
@@ -211,7 +210,6 @@ async def test_index_and_rows_are_one_whatever_happens(seed: int, cluster: Clust
 
 
 async def put(cluster: Cluster, rows: dict[str, str | None], *, replace: bool = False) -> None:
-    """Writes one batch."""
     puts = [Put(k.encode(), None if v is None else v.encode(), 1) for k, v in rows.items()]
     replica, batch = only_replica(cluster), cluster.batch
     await commit_rows(replica, puts, batch=batch, position={}, replace=replace)

@@ -10,7 +10,6 @@ from qss_core.formats.values import (
     Format,
     Record,
     convert_row,
-    decode_row,
     decode_value,
     encoder_of,
 )
@@ -24,7 +23,7 @@ from qss_core.positions import (
 )
 from qss_core.serdes.registry import serde_of
 from qss_core.varint import encode_varint
-from qss_testing.row_bytes import encode_row
+from qss_testing.row_bytes import decode_row, encode_row
 
 WITH_HEADERS = [Format.TimestampedWithHeaders, Format.PlainWithHeaders]
 

@@ -18,7 +18,7 @@ _MEMORY = {"requests": {"cpu": "50m", "memory": "128Mi"}}
 
 @dataclass(frozen=True, slots=True)
 class PodClient:
-    """A running client pod."""
+    """Reads and writes stores from a pod of the cluster."""
 
     here: Cluster
 

@@ -39,7 +39,6 @@ def start_store(here: Cluster, images: Images, **storage: str) -> None:
 
 
 def start_job(here: Cluster, images: Images) -> None:
-    """Applies the job."""
     here.apply(*documents(here, _MANIFESTS / "aircraft-stats-job.yaml", images))
 
 

@@ -62,7 +62,7 @@ class Cluster:
         return self.run("helm", "--namespace", self.namespace, *arguments, timeout_s=timeout_s)
 
     def apply(self, *documents: Object, options: Sequence[str] = ()) -> str:
-        """As `kubectl apply -f`."""
+        """Applies the objects, as `kubectl apply -f` does."""
         return self.kubectl("apply", "-f", "-", *options, stdin=yaml.safe_dump_all(documents))
 
     def refusal(self, document: Object, *options: str, verb: str = "apply") -> str:
@@ -89,7 +89,7 @@ class Cluster:
         return json.loads(text) if text.strip() else None
 
     def patch(self, what: str, patch: Mapping[str, Any], *options: str) -> None:
-        """Applies a merge patch."""
+        """Applies a merge patch to an object."""
         self.kubectl("patch", what, "--type=merge", "--patch", json.dumps(patch), *options)
 
     def wait(self, what: str, condition: str, timeout_s: float = 120.0) -> None:

@@ -69,7 +69,6 @@ class Writer:
         self.batch = 0 if last is None else last + 1
 
     def write(self, rows: dict[str, Any]) -> None:
-        """Writes one batch."""
         slices = slices_of(rows, self._metadata.definition.partitions)
         staged = stage(self._http, self._run, self.batch, f"b{self.batch}", slices, _LIMITS)
         position = {"e2e": {"0": self.batch}}

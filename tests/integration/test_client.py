@@ -21,9 +21,12 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner
 from qss_core.positions import Position
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
+from qss_store.runtime.settings import Settings
 from qss_testing.clients.clients import AnyClient
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.ports import port_of
+from qss_testing.pods.timed_stores import StartCluster
 from qss_testing.writers.writer import Record, Writer, write_values
 
 Connect = Callable[..., Awaitable[AnyClient]]
@@ -128,22 +131,29 @@ async def test_a_limit_is_a_limit(connect: Connect) -> None:
     assert len(await client.range("a1", "a1", limit=17)) == 1
 
 
-async def test_pages_of_long_keys_are_those_of_short_ones(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+async def test_ranges_of_long_keys_are_whole_and_in_order(
+    connect: Connect, start_cluster: StartCluster
 ) -> None:
-    client = await connect()
-    asked: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
-        ("range", (), {}),
-        ("range", ("a1", "b9"), {"order": "DESCENDING", "limit": 30}),
-        ("range", (), {"partitions": [4]}),
-        ("prefix", ("a",), {}),
-    )
-    short = [await getattr(client, name)(*given, **more) for name, given, more in asked]
-    monkeypatch.setattr("qss_client.reads.requests.LINE_KEYS_MAX", 0)
-    for module in ("sync_session", "async_session"):
-        monkeypatch.setattr(f"qss_client.reads.{module}.PAGE_ROWS", 7)
-    assert [await getattr(client, name)(*given, **more) for name, given, more in asked] == short
-    assert all(len(rows) > 7 for rows in short)
+    """Their bounds and cursors fit into no request line."""
+    # The store reads 256 KiB of rows at once, so a page has 8 rows, and ends within a partition.
+    settings = Settings(answer_bytes_max=100_000)
+    cluster = await start_cluster(3, engine="memory", settings=settings)
+    prefix = "k" * 33_000
+    await cluster.put_values({prefix + name: 1 for name in LETTERS})
+    client = await connect(cluster.url())
+
+    def expected(among: Callable[[str], bool], *, backwards: bool = False) -> list[str]:
+        inside = sorted((prefix + name for name in LETTERS if among(name)), reverse=backwards)
+        return sorted(inside, key=lambda key: cluster.partition_of(key.encode()))
+
+    everything = expected(lambda _: True)
+    assert keys(await client.range()) == everything
+    assert keys(await client.prefix(prefix + "a")) == expected(lambda name: name[0] == "a")
+    part = [key for key in everything if cluster.partition_of(key.encode()) == 2]
+    assert len(part) > 16
+    assert keys(await client.range(partitions=[2])) == part
+    found = await client.range(prefix + "a1", prefix + "b9", order="DESCENDING", limit=30)
+    assert keys(found) == expected(lambda name: "a1" <= name <= "b9", backwards=True)[:30]
 
 
 async def test_a_range_that_is_not_read_to_its_end_may_be_left(connect: Connect) -> None:

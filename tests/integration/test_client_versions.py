@@ -9,6 +9,7 @@ import pytest
 
 from qss_client import VersionRow
 from qss_client.cli.main import main
+from qss_client.reads.requests import PAGE_ROWS
 from qss_core.errors import RangeReversedError, UnknownQueryTypeError
 from qss_testing.clients.clients import AnyClient
 from qss_testing.clients.qss_command import Finished
@@ -84,14 +85,15 @@ async def test_any_key_has_its_versions(
     assert client.position.topics
 
 
-async def test_a_history_of_pages_is_whole(
-    start_cluster: StartCluster, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qss_client.reads.sync_session.PAGE_ROWS", 2)
-    monkeypatch.setattr("qss_client.reads.async_session.PAGE_ROWS", 2)
-    client = await connect(await filled(start_cluster))
-    for key in ("k1", "a/b", ""):
-        assert await client.all("versions", key, order="ASCENDING") == versions_of(key)
+async def test_a_history_of_pages_is_whole(start_cluster: StartCluster, connect: Connect) -> None:
+    cluster, keys = await start_cluster(2, engine="memory", **VERSIONED), ("k1", "")
+    times = range(1, PAGE_ROWS + 51)
+    await cluster.put([Put(key.encode(), b"%d" % time, time) for key in keys for time in times])
+    client = await connect(cluster)
+    for key in keys:
+        expected = [VersionRow(key, time, time, time + 1) for time in times[:-1]]
+        expected.append(VersionRow(key, times[-1], times[-1], None))
+        assert await client.all("versions", key, order="ASCENDING") == expected
 
 
 async def test_failures_are_raised(start_cluster: StartCluster, connect: Connect) -> None:

@@ -14,9 +14,10 @@ from aiohttp import web
 
 from qss_store.http.connection.protocol import LISTENER_LIMITS, Connection, ListenerLimits
 from qss_store.http.middleware import shell_middlewares
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
 from qss_testing.pods.certificates import Authority
+from qss_testing.pods.ports import port_of
 from qss_testing.waiting import wait_until_async
 
 Talker = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -11,8 +11,9 @@ import uvloop
 from aiohttp import web
 
 from qss_store.http.middleware import shell_middlewares
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
+from qss_testing.pods.ports import port_of
 from qss_testing.waiting import wait_until_async
 
 GET = b"GET /waits HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -47,9 +47,9 @@ class Stage:
         (self.jobs / "aircraft_stats.py").write_text(job)
         out = io.StringIO()
         part = replace(AIRCRAFT_STATS.parts[0], expected=lambda: EXPECTED)
-        play = replace(AIRCRAFT_STATS, parts=(part,), write_input=Path.mkdir)
+        scenario = replace(AIRCRAFT_STATS, parts=(part,), write_input=Path.mkdir)
         console = Console(file=out, width=200)
-        demo = Demo(console, self.state, self.jobs, [play], keeps_serving=True)
+        demo = Demo(console, self.state, self.jobs, [scenario], keeps_serving=True)
         return demo.run(self.wait), out.getvalue()
 
     def wait(self) -> None:

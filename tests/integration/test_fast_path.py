@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from qss_core.model import Isolation, StoreType
-from qss_store.http.query.fast_path import Frame, QueryFastPath
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.packets import Connection, connected, get, post
 from qss_testing.pods.stores import Cluster, Put
@@ -18,25 +17,16 @@ HOUR = 3_600_000
 
 
 @pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each request that reached the fast path: whether the fast path answered it."""
-    seen: list[bool] = []
-    answer = QueryFastPath.answer
-
-    def spy(self: QueryFastPath, frame: Frame) -> bytes | None:
-        found = answer(self, frame)
-        seen.append(found is not None)
-        return found
-
-    monkeypatch.setattr(QueryFastPath, "answer", spy)
-    return seen
-
-
-@pytest.fixture
 async def cluster(start_cluster: StartCluster) -> Cluster:
     cluster = await start_cluster()
     await cluster.put_values({f"k{n}": {"n": n} for n in range(20)}, {"in": {"0": 5}})
     return cluster
+
+
+@pytest.fixture
+def answered(cluster: Cluster) -> list[bool]:
+    """For each request that reached the fast path: whether the fast path answered it."""
+    return cluster.fast_answers
 
 
 @pytest.fixture
@@ -93,7 +83,6 @@ def counts_of(cluster: Cluster) -> dict[str, float]:
 )
 async def test_the_rows_of_a_key_are_the_ordinary_ones(
     start_cluster: StartCluster,
-    answered: list[bool],
     isolation: str,
     kind: str,
     path: str,
@@ -111,7 +100,7 @@ async def test_the_rows_of_a_key_are_the_ordinary_ones(
     async with connected(cluster) as connection:
         await connection.send(request)
         quick = await connection.answer()
-        assert answered == [True]
+        assert cluster.fast_answers == [True]
         await connection.send(request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
         ordinary = await connection.answer()
     assert quick == ordinary
@@ -139,7 +128,7 @@ async def test_the_rows_of_a_key_are_the_ordinary_ones(
     ],
 )
 async def test_rows_of_a_key_that_need_more_go_the_ordinary_way(
-    start_cluster: StartCluster, answered: list[bool], path: str, status: int
+    start_cluster: StartCluster, path: str, status: int
 ) -> None:
     cluster = await start_cluster(
         type=StoreType.WINDOW, retention_ms=1000 * HOUR, value_serde="string"
@@ -151,12 +140,12 @@ async def test_rows_of_a_key_that_need_more_go_the_ordinary_way(
         await connection.send(get(path))
         first, _, body = await connection.answer()
     assert first.startswith(b"HTTP/1.1 %d" % status), body
-    assert answered == [False]
+    assert cluster.fast_answers == [False]
     assert [sample.value for one in open_iterators.collect() for sample in one.samples] == [0]
 
 
 async def test_rows_of_a_key_on_another_pod_go_the_ordinary_way(
-    start_cluster: StartCluster, answered: list[bool]
+    start_cluster: StartCluster,
 ) -> None:
     cluster = await start_cluster(2, type=StoreType.WINDOW, retention_ms=1000 * HOUR)
     keys = [b"k%d" % number for number in range(8)]
@@ -166,7 +155,7 @@ async def test_rows_of_a_key_on_another_pod_go_the_ordinary_way(
             await connection.send(get(f"/state/windows/words/{key.decode()}"))
             _, _, body = await connection.answer()
             assert len(json.loads(body)["rows"]) == 1
-    assert set(answered) == {True, False}
+    assert set(cluster.fast_answers) == {True, False}
 
 
 @pytest.mark.parametrize(
@@ -283,27 +272,23 @@ async def test_a_connection_lives_on_by_answers_of_the_fast_path(
     assert answered == [True, True]
 
 
-async def test_a_large_row_goes_the_ordinary_way(
-    start_cluster: StartCluster, answered: list[bool]
-) -> None:
+async def test_a_large_row_goes_the_ordinary_way(start_cluster: StartCluster) -> None:
     cluster = await start_cluster(value_serde="string")
     await cluster.put_values({"k1": "v" * 300_000})
     async with connected(cluster) as connection:
         await connection.send(POINT)
         assert len((await connection.answer())[2]) > 300_000
-    assert answered == [False]
+    assert cluster.fast_answers == [False]
 
 
-async def test_a_body_over_the_limit_goes_the_ordinary_way(
-    start_cluster: StartCluster, answered: list[bool]
-) -> None:
+async def test_a_body_over_the_limit_goes_the_ordinary_way(start_cluster: StartCluster) -> None:
     cluster = await start_cluster(settings=Settings(query_body_bytes_max=100))
     await cluster.put_values({"k1": 1})
     for keys, status in ((["k1"], 200), (["k1"] * 30, 413)):
         async with connected(cluster) as connection:
             await connection.send(post("/state/get/words", {"keys": keys}))
             assert (await connection.answer())[0].startswith(b"HTTP/1.1 %d" % status)
-    assert answered == [True]
+    assert cluster.fast_answers == [True]
 
 
 def only_connection(cluster: Cluster) -> Any:
@@ -349,7 +334,7 @@ async def test_answers_of_the_fast_path_are_counted_as_others_are(
 
 
 async def test_a_client_that_does_not_read_is_not_written_to_without_end(
-    start_cluster: StartCluster, answered: list[bool]
+    start_cluster: StartCluster,
 ) -> None:
     cluster = await start_cluster(value_serde="string")
     await cluster.put_values({"k1": "v" * 100_000})
@@ -359,4 +344,4 @@ async def test_a_client_that_does_not_read_is_not_written_to_without_end(
             await asyncio.sleep(0)
         for _ in range(200):
             assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
-    assert answered.count(True) < 200
+    assert cluster.fast_answers.count(True) < 200

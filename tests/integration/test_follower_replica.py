@@ -234,7 +234,7 @@ class Volume(MemoryEngine):
             self.in_a_commit.append(self.copy())
 
     def copy(self) -> MemoryEngine:
-        """What a crash of the process leaves."""
+        """The database after a crash of the process."""
         made = MemoryEngine()
         for family in self.families():
             made.create_family(family)

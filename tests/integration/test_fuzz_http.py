@@ -129,7 +129,6 @@ class Fuzzed:
         self._internal = http.client.HTTPConnection("127.0.0.1", self.pod.ports[1], timeout=60)
 
     def close(self) -> None:
-        """Closes the connections."""
         self._query.close()
         self._internal.close()
 

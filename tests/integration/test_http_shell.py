@@ -13,8 +13,9 @@ from aiohttp import ClientSession, web
 from qss_core.errors import NotUpToBoundError, TooLargeError
 from qss_store.http.connection.protocol import LISTENER_LIMITS, ListenerLimits
 from qss_store.http.middleware import BodyPace, read_body, read_json, shell_middlewares
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
+from qss_testing.pods.ports import port_of
 
 LIMIT = 1000
 FAST = BodyPace(total_s=0.4, grace_s=0.2, bytes_per_s_min=10)

@@ -10,7 +10,7 @@ import pytest
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.connection import KubeconfigError
 from qss_operator.kubernetes.api.errors import UnauthorizedError
-from qss_operator.kubernetes.api.kinds import CONFIG_MAPS, EVENTS, LEASES, STORES
+from qss_operator.kubernetes.api.kinds import EVENTS, LEASES, STORES
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.api.retries import RetryLimits
 from qss_operator.kubernetes.events.poster import Events
@@ -18,6 +18,7 @@ from qss_operator.kubernetes.events.rules import EventType, Subject
 from qss_operator.kubernetes.leadership.lease import Leadership
 from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
 from qss_testing.fakes.toy_api_server import ToyApiServer
+from qss_testing.kinds import CONFIG_MAPS
 from qss_testing.waiting import wait_until_async
 
 QUICK = RetryLimits(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)

@@ -19,10 +19,11 @@ from qss_operator.kubernetes.api.errors import (
     NotFoundError,
     ThrottledError,
 )
-from qss_operator.kubernetes.api.kinds import CONFIG_MAPS, NODES, STORES, TOKEN_REVIEWS
+from qss_operator.kubernetes.api.kinds import NODES, STORES
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.api.retries import RetryLimits
 from qss_testing.fakes.toy_api_server import ToyApiServer
+from qss_testing.kinds import CONFIG_MAPS
 
 QUICK = RetryLimits(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
 # For tests that count requests: a large page may take a slow machine longer than QUICK waits.
@@ -132,15 +133,6 @@ async def test_a_deletion_says_which_object_it_means(
         "gracePeriodSeconds": 0,
     }
     assert not await api.delete(CONFIG_MAPS, "shop", "a", uid=uid)
-
-
-async def test_a_review_is_answered_and_not_stored(
-    server: ToyApiServer, api: KubernetesApi
-) -> None:
-    server.review = lambda body: {**body, "status": {"authenticated": True}}
-    answer = await api.create(TOKEN_REVIEWS, None, {"spec": {"token": "t"}})
-    assert answer["status"] == {"authenticated": True}
-    assert not server.objects.objects
 
 
 # --- Absence

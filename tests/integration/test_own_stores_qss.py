@@ -39,7 +39,7 @@ def guides_file(**custom: Any) -> str:
 
 
 def condition(qss: Qss, kind: str) -> dict[str, Any]:
-    """A published condition."""
+    """The published condition of a type."""
     status = qss.status(NAME)["status"]
     return next(one for one in status["conditions"] if one["type"] == kind)
 

@@ -1,5 +1,6 @@
 """`qss scan`, and the tables that commands print."""
 
+import asyncio
 import os
 import pty
 import subprocess
@@ -10,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import qss_client.cli.options
-import qss_client.cli.printing
+from qss_client.cli.printing import ROWS_SHOWN
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.timed_stores import StartCluster
 from qss_testing.writers.writer import Record, Writer
 
 LONG = "x" * 300
@@ -124,17 +125,20 @@ def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
     assert terminal.run("scan", "words", "--prefix", "zz", "-o", "ndjson").out == ""
 
 
-def test_who_says_no_limit_is_told_of_more_rows(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+async def test_a_scan_without_a_limit_tells_of_more_rows(
+    start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (qss_client.cli.options, qss_client.cli.printing):
-        monkeypatch.setattr(module, "ROWS_SHOWN", 3)
-    some = terminal.run("scan", "words", "-o", "ndjson")
-    assert (some.code, len(some.out.splitlines())) == (0, 3)
-    assert some.err == "these are the first 3 rows: say --limit N for more\n"
-    asked = terminal.run("scan", "words", "--limit", "3", "-o", "ndjson")
-    assert (len(asked.out.splitlines()), asked.err) == (3, "")
-    monkeypatch.setattr(qss_client.cli.options, "ROWS_SHOWN", len(ROWS))
-    monkeypatch.setattr(qss_client.cli.printing, "ROWS_SHOWN", len(ROWS))
-    whole = terminal.run("scan", "words", "-o", "ndjson")
-    assert (len(whole.out.splitlines()), whole.err) == (len(ROWS), "")
+    cluster = await start_cluster(engine="memory")
+    terminal = Terminal(cluster.url(), capsys)
+
+    async def scanned(*arguments: str) -> tuple[int, str]:
+        done = await asyncio.to_thread(terminal.run, "scan", "words", "-o", "ndjson", *arguments)
+        assert done.code == 0
+        return len(done.out.splitlines()), done.err
+
+    await cluster.put_values({f"{number:04}": number for number in range(ROWS_SHOWN)})
+    assert await scanned() == (ROWS_SHOWN, "")
+    await cluster.put_values({"one more": 1})
+    note = f"these are the first {ROWS_SHOWN} rows: say --limit N for more\n"
+    assert await scanned() == (ROWS_SHOWN, note)
+    assert await scanned("--limit", str(ROWS_SHOWN)) == (ROWS_SHOWN, "")

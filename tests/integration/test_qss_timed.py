@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-import qss_client.cli.options
-import qss_client.cli.printing
 from qss_client.cli.main import main
+from qss_client.cli.printing import ROWS_SHOWN
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.qss_command import Finished
 from qss_testing.pods.stores import Cluster, Put
@@ -153,19 +152,20 @@ async def test_times_are_shown_in_one_piece_and_no_rows_by_their_columns(
     assert none.split() == ["KEY", "SESSION", "START", "SESSION", "END", "VALUE"]
 
 
-async def test_who_says_no_limit_is_told_of_more_windows_and_sessions(
-    start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_command_without_a_limit_tells_of_more_windows_and_sessions(
+    start_cluster: StartCluster, run: Run
 ) -> None:
-    for module in (qss_client.cli.options, qss_client.cli.printing):
-        monkeypatch.setattr(module, "ROWS_SHOWN", 1)
+    note = f"these are the first {ROWS_SHOWN} rows: say --limit N for more\n"
     for command, cluster in (
         ("windows", await windows(start_cluster)),
         ("sessions", await sessions(start_cluster)),
     ):
+        keys = (b"%04d" % number for number in range(ROWS_SHOWN + 1))
+        await cluster.put([Put(key, b"1", start=NEW_YEAR_MS, end=NEW_YEAR_MS) for key in keys])
         some = await run(cluster, command, "-o", "ndjson")
-        assert len(some.out.splitlines()) == 1
-        assert some.err == "these are the first 1 rows: say --limit N for more\n"
-        assert (await run(cluster, command, "-o", "ndjson", "--limit", "1")).err == ""
+        assert (len(some.out.splitlines()), some.err) == (ROWS_SHOWN, note)
+        limited = await run(cluster, command, "-o", "ndjson", "--limit", "1")
+        assert (len(limited.out.splitlines()), limited.err) == (1, "")
 
 
 async def test_a_query_whose_answer_is_cut_tells_how_to_go_on(

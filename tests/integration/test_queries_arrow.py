@@ -12,11 +12,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import qss_client.reads.async_session
-import qss_client.reads.sync_session
 from qss_client import AsyncStore, Store
 from qss_client.reads.calls import failed_keys
-from qss_client.reads.requests import PAGE_ROWS
+from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS
 from qss_client.reads.tables import joined, read_stream
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
@@ -186,13 +184,10 @@ async def test_duckdb_reads_a_scan_as_the_docs_do(start_cluster: StartCluster) -
     assert await asyncio.to_thread(ask) == [(10, 45)]
 
 
-async def test_a_client_takes_tables_page_by_page(
-    start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = await start_cluster(3, value_serde="int64")
-    await cluster.put([Put(b"k%03d" % n, n.to_bytes(8, "big"), n) for n in range(300)])
-    for module in (qss_client.reads.sync_session, qss_client.reads.async_session):
-        monkeypatch.setattr(module, "TABLE_ROWS", 120)
+async def test_a_client_takes_tables_page_by_page(start_cluster: StartCluster) -> None:
+    cluster = await start_cluster(3, engine="memory", value_serde="int64")
+    count = TABLE_ROWS + 60
+    await cluster.put([Put(b"k%06d" % n, n.to_bytes(8, "big"), n) for n in range(count)])
 
     def ask(limit: int | None) -> list[list[int]]:
         with Store(cluster.url(), "words") as store:
@@ -200,10 +195,10 @@ async def test_a_client_takes_tables_page_by_page(
             return [table.column("value").to_pylist() for table in tables]
 
     pages = await asyncio.to_thread(ask, None)
-    assert [len(page) for page in pages] == [120, 120, 60]
-    assert sorted([*chain.from_iterable(pages)]) == list(range(300))
-    assert await asyncio.to_thread(ask, 120) == pages[:1]
-    assert await asyncio.to_thread(ask, 150) == [pages[0], pages[1][:30]]
+    assert [len(page) for page in pages] == [TABLE_ROWS, 60]
+    assert sorted([*chain.from_iterable(pages)]) == list(range(count))
+    assert await asyncio.to_thread(ask, TABLE_ROWS) == pages[:1]
+    assert await asyncio.to_thread(ask, TABLE_ROWS + 30) == [pages[0], pages[1][:30]]
     async with AsyncStore(cluster.url(), "words") as store:
         tables = [table async for table in store.range().arrow_tables()]
         whole = await store.range().to_arrow()

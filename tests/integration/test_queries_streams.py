@@ -1,8 +1,10 @@
 """Streams: slow readers, readers that disconnect, and other requests meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -10,13 +12,15 @@ from qss_store.http.content_types import JSON
 from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import NDJSON, Api
+from qss_testing.fakes.virtual_time import ForwardLoop
 from qss_testing.faults.slow_readers import open_stream
-from qss_testing.pods.stores import Cluster
+from qss_testing.pods.stores import Cluster, make_definition, open_rocksdb
 from qss_testing.waiting import wait_until_async
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 SCAN = "/state/stores/words"
+LARGE = {f"{number:04}": "x" * 20_000 for number in range(2000)}
 
 
 def open_iterators(cluster: Cluster, ordinal: int = 0) -> float:
@@ -28,42 +32,62 @@ def open_iterators(cluster: Cluster, ordinal: int = 0) -> float:
 async def large(start_cluster: StartCluster, pods: int = 1, **settings: Any) -> Cluster:
     """More rows than the buffers of sockets hold."""
     cluster = await start_cluster(pods, partitions=1, settings=Settings(**settings))
-    values = {f"{number:04}": "x" * 20_000 for number in range(2000)}
-    await cluster.put_values(values)
+    await cluster.put_values(LARGE)
     return cluster
 
 
+@asynccontextmanager
+async def one_pod(directory: Path, stall_s: float) -> AsyncIterator[Cluster]:
+    """A pod on the running loop: the fixtures' pods are on another one."""
+    settings = Settings(write_stall_max_s=stall_s)
+    cluster = Cluster(make_definition(1), directory, open_rocksdb(), settings)
+    try:
+        await cluster.start(1)
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+async def read_slowly(loop: ForwardLoop, reader: asyncio.StreamReader, over_s: float) -> bytes:
+    """Reads some bytes each hundredth of a second of the loop's time, and then the rest at once."""
+    end_s = loop.time() + over_s
+    body = b""
+    while loop.time() < end_s:
+        body += await reader.read(8192)
+        await loop.skip(0.01)
+    return body + await reader.read()
+
+
 @pytest.mark.parametrize("media", [NDJSON, JSON])
-async def test_a_reader_that_always_takes_a_little_gets_all(
-    start_cluster: StartCluster, api: MakeApi, media: str
-) -> None:
-    stall_s = 1.0  # A busy machine may delay a reader by tenths of a second.
-    cluster = await large(start_cluster, write_stall_max_s=stall_s)
-    whole = (await api(cluster).get(f"{SCAN}?limit=99999", Accept=media)).body
-    async with open_stream(cluster, 0, media) as (reader, _):
-        end_s = asyncio.get_running_loop().time() + 2 * stall_s
-        body = b""
-        while asyncio.get_running_loop().time() < end_s:
-            body += await reader.read(16_384)
-            await asyncio.sleep(0.01)
-        body += await reader.read()
-    assert body.count(b'"value":"xxx') == whole.count(b'"value":"xxx')
-
-
-async def test_a_reader_of_large_rows_that_always_takes_a_little_gets_all(
-    start_cluster: StartCluster,
-) -> None:
+def test_a_reader_that_always_takes_a_little_gets_all(tmp_path: Path, media: str) -> None:
     stall_s = 2.0
-    cluster = await start_cluster(1, partitions=1, settings=Settings(write_stall_max_s=stall_s))
-    await cluster.put_values({f"{number:04}": "x" * 4_000_000 for number in range(6)})
-    async with open_stream(cluster, 0) as (reader, _):
-        end_s = asyncio.get_running_loop().time() + 1.5 * stall_s
-        body = b""
-        while asyncio.get_running_loop().time() < end_s:
-            body += await reader.read(8192)  # One row takes longer than the allowed stall.
-            await asyncio.sleep(0.01)
-        body += await reader.read()
-    assert body.count(b'"value":"xxx') == 6
+
+    async def take(loop: ForwardLoop) -> None:
+        async with one_pod(tmp_path, stall_s) as cluster:
+            await cluster.put_values(LARGE)
+            async with open_stream(cluster, 0, media) as (reader, _):
+                whole = await reader.read()
+            async with open_stream(cluster, 0, media) as (reader, _):
+                body = await read_slowly(loop, reader, 2 * stall_s)
+        assert body.count(b'"value":"xxx') == whole.count(b'"value":"xxx') > 1000
+
+    with asyncio.Runner(loop_factory=ForwardLoop) as runner:
+        runner.run(take(cast(ForwardLoop, runner.get_loop())))
+
+
+def test_a_reader_of_large_rows_that_always_takes_a_little_gets_all(tmp_path: Path) -> None:
+    stall_s = 2.0
+
+    async def take(loop: ForwardLoop) -> None:
+        async with one_pod(tmp_path, stall_s) as cluster:
+            await cluster.put_values({f"{number:04}": "x" * 4_000_000 for number in range(6)})
+            async with open_stream(cluster, 0) as (reader, _):
+                # One row takes longer than the allowed stall.
+                body = await read_slowly(loop, reader, 1.5 * stall_s)
+        assert body.count(b'"value":"xxx') == 6
+
+    with asyncio.Runner(loop_factory=ForwardLoop) as runner:
+        runner.run(take(cast(ForwardLoop, runner.get_loop())))
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])

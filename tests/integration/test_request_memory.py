@@ -17,12 +17,13 @@ from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import read_json, shell_middlewares
 from qss_store.http.query.streams import Collected
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.request_memory import RequestMemory
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import Api
 from qss_testing.faults.slow_readers import open_stream
+from qss_testing.pods.ports import port_of
 from qss_testing.pods.stores import Cluster
 from qss_testing.waiting import wait_until_async
 

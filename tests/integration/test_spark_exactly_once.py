@@ -111,7 +111,7 @@ class Scene:
         ]
 
     def batch_seen(self, writer: str) -> set[int | None]:
-        """`@batch.<writer>` in every partition."""
+        """The component `@batch.<writer>` of every partition's position."""
         with Store(self.cluster.url, word_counts.STORE) as store:
             results = store.query("RangeQuery", lower=f"{writer}/", upper=f"{writer}/")
         return {

@@ -30,7 +30,7 @@ from qss_spark.demo.expected import (
     rotations_of,
 )
 from qss_spark.demo.processes import jobs_directory
-from qss_spark.demo.scenarios import FLIGHTS_WEATHER, PLAYS, Play
+from qss_spark.demo.scenarios import FLIGHTS_WEATHER, SCENARIOS, Scenario
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
 from qss_testing.pods.pod_process import PodCluster
 
@@ -99,17 +99,21 @@ BATCHES = {"aircraft-stats": WEEKS, "departures": WEEKS + 1, "rotations": WEEKS 
 
 
 @pytest.mark.parametrize(
-    "play", [play for play in PLAYS if len(play.parts) == 1], ids=lambda play: play.name
+    "scenario",
+    [scenario for scenario in SCENARIOS if len(scenario.parts) == 1],
+    ids=lambda scenario: scenario.name,
 )
-def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, play: Play) -> None:
-    is_without_java = play is PLAYS[0]
+def test_a_job_equals_the_batch_computation_over_the_same_days(
+    tmp_path: Path, scenario: Scenario
+) -> None:
+    is_without_java = scenario is SCENARIOS[0]
     rows = first_days()
     write_files(tmp_path / "days", rows)
-    members = STORES[play.name]
-    with PodCluster(tmp_path, pods=2, partitions=12, store=play.name, **members) as cluster:
+    members = STORES[scenario.name]
+    with PodCluster(tmp_path, pods=2, partitions=12, store=scenario.name, **members) as cluster:
         ended = subprocess.run(
             [
-                *(sys.executable, str(jobs_directory() / f"{play.file}.py"), "--progress"),
+                *(sys.executable, str(jobs_directory() / f"{scenario.file}.py"), "--progress"),
                 *("--url", cluster.url, "--checkpoint", str(tmp_path / "job")),
                 *("--input", str(tmp_path / "days"), "--files-per-trigger", "7"),
             ],
@@ -124,20 +128,20 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, p
             (writer,) = list_writers(http, cluster.url, cluster.store)
         assert writer.silent_s is None, "the program closes its writer at its end"
         with Store(cluster.url, cluster.store) as store:
-            held = list(play.parts[0].rows(store))
-            last = store.position.offset_of(f"@batch.{play.name}", 1)
+            held = list(scenario.parts[0].rows(store))
+            last = store.position.offset_of(f"@batch.{scenario.name}", 1)
             places = [place for place, _ in held]
-            said = play.ask(store, places[:1])
-    assert differences(EXPECTED[play.name](iter(rows)), held) == []
+            said = scenario.ask(store, places[:1])
+    assert differences(EXPECTED[scenario.name](iter(rows)), held) == []
     key = places[0] if isinstance(places[0], str) else places[0][0]
     assert said.startswith(f"{key} -> ")
     assert "yet" not in said
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
-    needed = [rows[0].index(name) for name in NEEDED[play.name]]
+    needed = [rows[0].index(name) for name in NEEDED[scenario.name]]
     assert sum(line["rows"] for line in lines) == sum(
         all(row[column] for column in needed) for row in rows[1:]
     )
-    assert last == lines[-1]["batch"] == BATCHES[play.name] - 1
+    assert last == lines[-1]["batch"] == BATCHES[scenario.name] - 1
     assert len(list((tmp_path / "days").iterdir())) == DAYS, "the job leaves its input as it was"
     bundled = list((tmp_path / "cache" / "queryable-state").glob("java-*/bin/java"))
     assert bool(bundled) is is_without_java

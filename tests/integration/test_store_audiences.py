@@ -313,7 +313,7 @@ async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
-    """A pod of shop/words."""
+    """A pod of the store shop/words."""
     with (
         Reviewer(rights()) as reviewer,
         guarded(tmp_path_factory.mktemp("words"), reviewer, pods=1, partitions=1) as pods,

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks.carried_batch import BATCH_MEDIA, encode_batch
 from qss_client.chunks.chunk import encode_slice
+from qss_core.errors import MalformedRequestError
+from qss_core.model import WriterEpoch
 from qss_core.positions import (
     COMPONENTS_MAX,
     TOKEN_BYTES_MAX,
@@ -72,19 +73,6 @@ async def test_offsets_that_grow_never_stop_a_job(cluster: WriteCluster) -> None
     assert len(view.token) < TOKEN_BYTES_MAX
 
 
-async def test_a_job_continues_in_a_store_whose_position_is_already_too_large(
-    cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An older version may have written a position beyond the limit."""
-    writer = cluster.writer()
-    epoch = await writer.epoch()
-    (await writer.commit(epoch, 0, {}, position={"in": {"0": 1}})).json()
-    monkeypatch.setattr("qss_store.transactions.position_limits.TOKEN_BYTES_MAX", 10)
-    (await writer.commit(epoch, 1, {}, position={"in": {"0": 2}})).json()
-    more = await writer.commit(epoch, 2, {}, position={"in": {"0": 3, "1": 0}})
-    more.problem(413, "LIMIT_EXCEEDED")
-
-
 def grown(names: list[str]) -> int:
     return grown_token_bytes(Position.of({name: {0: 1} for name in names}))
 
@@ -103,22 +91,21 @@ async def test_a_writer_that_is_deleted_makes_room_for_another(cluster: WriteClu
 
 
 async def test_a_decided_batch_is_applied_even_if_its_rows_would_be_refused_now(
-    cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: WriteCluster,
 ) -> None:
     """An older version of the coordinator may have decided a batch without the check."""
-    monkeypatch.setattr("qss_store.writes.row_validation._check_timestamps", lambda _: None)
-    rows = [
+    slices = [
         encode_slice(partition, table_of(ROWS).append_column("timestamp", [[-5]]))
         for partition in range(4)
     ]
     request = CommitRequest(generation=1, chunks={}, position={}, fingerprint="f")
-    writer = cluster.writer()
-    path = f"/changelog/stores/words/writers/job/{await writer.epoch()}/batches/0/commit"
-    path += "?storeId=store-1"
-    answer = await cluster.pods[0].internal.post(
-        path, encode_batch(request, rows), Content_Type=BATCH_MEDIA
-    )
-    assert answer.json()["sequence"] == 1
+    pod, epoch = cluster.pods[0], WriterEpoch(await cluster.writer().epoch())
+    rows = tuple(pod.batches.slices_of(b"".join(bytes(one.data) for one in slices)))
+    with pytest.raises(MalformedRequestError, match="a timestamp is milliseconds"):
+        await pod.batches.check_rows(rows)
+    answer = await pod.coordination.commit("job", epoch, 0, request, rows)
+    assert answer.sequence == 1
+    assert all(cluster.rows(partition).keys() == ROWS.keys() for partition in range(4))
 
 
 async def test_readers_run_while_rows_are_checked(

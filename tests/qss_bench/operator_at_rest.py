@@ -29,7 +29,6 @@ from qss_core.wire.messages import decode, encode, problem_of
 from qss_operator.clock import SystemClock, micro_time_of, time_of
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import (
-    CUSTOM_RESOURCE_DEFINITIONS,
     LEASES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -39,6 +38,7 @@ from qss_operator.kubernetes.api.kinds import (
 )
 from qss_operator.kubernetes.names import CHANGELOG_PORT, ORDINAL_LABEL, STORE_LABEL
 from qss_testing.fakes.fake_pod import FakePod
+from qss_testing.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from qss_testing.pods.ports import free_ports
 
 COUNTS = (1, 50, 200)

@@ -23,7 +23,6 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """The target as text."""
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         return "-" if self.at_most is None else f"<= {self.at_most:g}"

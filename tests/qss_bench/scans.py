@@ -148,7 +148,7 @@ def _compared(name: str, at_least: float, theirs: _Work, ours: _Work, pod: PodPr
 
 
 def _took_s(work: _Work, clock: Callable[[], float]) -> float:
-    """CPU seconds per row."""
+    """The CPU seconds that one row takes."""
     started = clock()
     work.run()
     return (clock() - started) / work.rows

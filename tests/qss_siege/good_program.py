@@ -32,7 +32,6 @@ class Seen(msgspec.Struct):
     failures: dict[str, int] = msgspec.field(default_factory=dict)
 
     def fail(self, what: str) -> None:
-        """Counts a failure."""
         self.failures = Counter(self.failures) + Counter([what])
 
 
@@ -104,7 +103,7 @@ class Good:
 
 
 async def run(target: Target) -> None:
-    """Runs until SIGTERM."""
+    """Runs until the process gets SIGTERM."""
     good, stop = Good(target), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, good.tell)

@@ -80,7 +80,7 @@ class Outcome:
 
 
 def besiege(plan: Plan, directory: Path) -> Outcome:
-    """Runs a siege."""
+    """Runs the callers against the pod, and returns the outcome."""
     with ExitStack() as stack:
         group, why = _group(plan, stack)
         reviewer = stack.enter_context(Reviewer(rights()))

@@ -111,7 +111,6 @@ class OpenFiles:
     most: int = 0
 
     def look(self) -> None:
-        """Counts the open files."""
         self.most = max(self.most, len(os.listdir(f"/proc/{self.pid}/fd")))
 
 
@@ -125,7 +124,6 @@ class GoodWriter:
         self.failures: list[str] = []
 
     def look(self) -> None:
-        """Writes one batch."""
         first = self._turn * _BATCH_ROWS
         self._turn = (self._turn + 1) % 100
         rows = [

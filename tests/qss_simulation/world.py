@@ -155,7 +155,6 @@ class World:
         return node
 
     def start_reader(self) -> None:
-        """Starts a reader's process."""
         self._readers += 1
         node = f"reader-{self._readers}"
         random = self.random(node)

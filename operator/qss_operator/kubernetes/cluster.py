@@ -24,29 +24,29 @@ class KubernetesCluster:
     def __init__(
         self,
         names: StoreNames,
-        live: ReadCache,
+        cache: ReadCache,
         upkeep: Upkeep,
         zones: Zones,
         missing: MissingPods,
         waits: Waits,
         access: PodAccess,
     ) -> None:
-        """Reads by `live`; `upkeep` changes the StatefulSet; `access` gets the pods."""
+        """Reads by `cache`; `upkeep` changes the StatefulSet; `access` gets the pods."""
         self._access = access
         self._missing = missing
         self._waits = waits
         self._names = names
-        self._live = live
+        self._cache = cache
         self._upkeep = upkeep
         self._zones = zones
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
-        found = (await self._live.children(STATEFUL_SETS)).get(store)
+        found = (await self._cache.children(STATEFUL_SETS)).get(store)
         replicas = _replicas_of(found)
-        pods = await self._live.children(PODS)
+        pods = await self._cache.children(PODS)
         self._access.saw(pods, found)
-        claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        claims = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
         # A set that is being replaced leaves its pods alone.
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))
         not_made = await self._missing.troubles(found, replicas, pods)

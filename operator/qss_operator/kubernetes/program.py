@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import os
 import random  # noqa: TID251 this is a shell: it draws.
 import signal
@@ -29,9 +28,6 @@ from qss_operator.metrics import OperatorMetrics
 
 logger = logging.getLogger(__name__)
 
-# A watch that brings nothing for long is usual in a quiet cluster: that one is silent which does
-# not tell what a read finds (`Health.missed`).
-_SILENT_S = math.inf
 _LOST_THE_LEASE = 3
 
 
@@ -40,7 +36,7 @@ async def run_operator(settings: OperatorSettings) -> None:
     stop = asyncio.Event()
     _take_signals(stop)
     clock, metrics = SystemClock(), OperatorMetrics()
-    health = Health(HealthLimits(watch_silent_s=_SILENT_S), monotonic_s=clock.monotonic_s)
+    health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
 
     def observe(verb: str, resource: str, code: str, seconds: float) -> None:
         metrics.requested(verb, resource, code, seconds)

@@ -23,11 +23,11 @@ OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
 
 class KubernetesResources:
     def __init__(
-        self, api: KubernetesApi, live: ReadCache, on_published: OnPublished = lambda *_: None
+        self, api: KubernetesApi, cache: ReadCache, on_published: OnPublished = lambda *_: None
     ) -> None:
-        """Reads by `live`, writes by `api`; `on_published` gets the status before and after."""
+        """Reads by `cache`, writes by `api`; `on_published` gets the status before and after."""
         self._api = api
-        self._live = live
+        self._cache = cache
         self._on_published = on_published
 
     async def read(self, store: StoreName) -> StoreResource | None:
@@ -35,14 +35,14 @@ class KubernetesResources:
 
         Wishes of the spec that are not supported yet are replaced by supported values.
         """
-        found = await self._live.store()
+        found = await self._cache.store()
         if found is None or found["metadata"]["name"] != store:
             return None
         return resource_of(found)
 
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
         """Replace the status; raises ConflictError if the resource changed since it was read."""
-        found = await self._live.store()
+        found = await self._cache.store()
         if found is None:
             return
         metadata = found["metadata"]
@@ -62,9 +62,9 @@ class KubernetesResources:
                 STORES, metadata["namespace"], metadata["name"], body, subresource="status"
             )
         except BaseException:
-            self._live.forget(STORES)
+            self._cache.forget(STORES)
             raise
-        self._live.written(STORES, written)
+        self._cache.written(STORES, written)
         self._on_published(resource.status, status)
 
 

@@ -79,7 +79,7 @@ class StoreLoop:
         self.names = StoreNames(namespace=namespace, store=store)
         self._title = f"{namespace}/{store}"
         self._shared = shared
-        self._live = ReadCache(
+        self._cache = ReadCache(
             shared.api,
             namespace,
             store,
@@ -87,8 +87,8 @@ class StoreLoop:
             monotonic_s=shared.clock.monotonic_s,
             on_missed=shared.health.missed,
         )
-        self._resources = KubernetesResources(shared.api, self._live, self._announce)
-        self._deletion = Deletion(shared.api, self._live, self.names, shared.clock.monotonic_s)
+        self._resources = KubernetesResources(shared.api, self._cache, self._announce)
+        self._deletion = Deletion(shared.api, self._cache, self.names, shared.clock.monotonic_s)
         self._made_of: tuple[bool, str] | None = None
         self.access: PodAccess | None = None
         self.reconciler: StoreReconciler | None = None
@@ -99,12 +99,12 @@ class StoreLoop:
         self._subject: Subject | None = None
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
-        if self._live.changed(kind, name, version):
+        if self._cache.changed(kind, name, version):
             self.wake()
 
     def distrust(self) -> None:
         """Reads all objects anew: the watches may have missed changes."""
-        self._live.forget_all()
+        self._cache.forget_all()
         self.wake()
 
     def wake(self) -> None:
@@ -154,7 +154,7 @@ class StoreLoop:
         except ConflictError as error:
             # Another client changed the object first; the next round reads the change.
             logger.debug("%s: %s", self.names.store, error.message)
-            self._live.forget(STORES)
+            self._cache.forget(STORES)
             return "unsettled", INTERVALS.unsettled_s
         except StoreError as error:
             self._shared.metrics.failed(error.code)
@@ -184,7 +184,7 @@ class StoreLoop:
     async def _round(self) -> bool | None:
         if not self._shared.may_act():
             return False
-        store = await self._live.store()
+        store = await self._cache.store()
         if store is None:
             self.reconciler = self.access = None
             return None if await self._deletion.clean_up() else False
@@ -229,15 +229,15 @@ class StoreLoop:
             self.reconciler = self._make_reconciler(spec)
         assert self.access is not None, "made with it"
         await self.access.refresh_tokens(
-            await self._live.children(PODS),
-            (await self._live.children(STATEFUL_SETS)).get(self.names.store),
+            await self._cache.children(PODS),
+            (await self._cache.children(STATEFUL_SETS)).get(self.names.store),
             checks_callers=spec.access.checks_callers,
         )
         await self.access.refresh(self._shared.api, spec.access.tls_secret_name)
         return self.reconciler
 
     def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
-        shared, live = self._shared, self._live
+        shared, cache = self._shared, self._cache
         monotonic_s = shared.clock.monotonic_s
         names = StoreNames(
             namespace=self.names.namespace,
@@ -247,14 +247,14 @@ class StoreLoop:
         defaults = shared.defaults
         tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
         self.access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
-        upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
+        upkeep = Upkeep(shared.api, cache, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         missing = MissingPods(shared.api, names, monotonic_s)
         return StoreReconciler(
             names.store,
             resources=self._resources,
             cluster=KubernetesCluster(
-                names, live, upkeep, zones, missing, Waits(monotonic_s), self.access
+                names, cache, upkeep, zones, missing, Waits(monotonic_s), self.access
             ),
             pods=shared.pods_of(self.access),
             clock=shared.clock,
@@ -284,7 +284,7 @@ class StoreLoop:
         if error.retry is not Retry.NEVER:
             return
         try:
-            store = await self._live.store()
+            store = await self._cache.store()
             if store is None:
                 return
             before = decode_status(store.get("status"))

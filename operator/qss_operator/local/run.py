@@ -46,7 +46,9 @@ class RunningStores:
 
     state: StateDirectory
     names: tuple[StoreName, ...]
-    lock: HeldLock | None = None  # Of this process; None if another one runs the stores.
+    lock: HeldLock | None = (
+        None  # The lock of this process; None if another process runs the stores.
+    )
     # The status is needed ten times a second, but read only after it was published again.
     _seen: dict[StoreName, tuple[object, StoreStatus]] = field(default_factory=dict)
 

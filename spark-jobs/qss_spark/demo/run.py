@@ -29,7 +29,7 @@ from qss_spark.demo.processes import (
     run_qss,
 )
 from qss_spark.demo.query_load import Answered, QueryLoad
-from qss_spark.demo.scenarios import PLAYS, Part, Play
+from qss_spark.demo.scenarios import SCENARIOS, Part, Scenario
 from qss_spark.flights import FLIGHTS
 
 _DONE = "verdict"
@@ -44,7 +44,7 @@ class Demo:
         console: Console,
         state: Path,
         jobs: Path,
-        plays: Sequence[Play],
+        scenarios: Sequence[Scenario],
         *,
         keeps_serving: bool,
     ) -> None:
@@ -52,7 +52,7 @@ class Demo:
         self._console = console
         self._state = state
         self._jobs = jobs
-        self._plays = plays
+        self._scenarios = scenarios
         self._keeps_serving = keeps_serving
         self._cluster = ("--state-dir", str(state / "cluster"))
 
@@ -68,8 +68,8 @@ class Demo:
                 written = [beside.submit(write, path) for path, write in self._inputs().items()]
                 computed = {
                     part.store: beside.submit(part.expected)
-                    for play in self._plays
-                    for part in play.parts
+                    for scenario in self._scenarios
+                    for part in scenario.parts
                 }
                 cluster.wait_until_ready()
                 for one in written:
@@ -77,7 +77,10 @@ class Demo:
                 urls = {store: self._url(store) for store in computed}
                 driver = Driver(self._state / "jobs.log")
                 try:
-                    found = [self._perform(driver, play, urls, computed) for play in self._plays]
+                    found = [
+                        self._run_scenario(driver, scenario, urls, computed)
+                        for scenario in self._scenarios
+                    ]
                 finally:
                     driver.stop()
             is_equal = not any(found)
@@ -85,14 +88,14 @@ class Demo:
             seconds = time.monotonic() - started
             self._console.print(f"[dim]{seconds:.0f} s in all; state in {self._state}[/dim]")
             if is_equal and self._keeps_serving:
-                self._invite(urls)
+                self._print_examples(urls)
                 wait()
         return 0 if is_equal else 1
 
     @contextmanager
     def _running(self) -> Iterator[Cluster]:
         """The stores, running inside the block; a kill -9 of this program ends them, too."""
-        resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
+        resources = [str(self._jobs / f"{one.file}.yaml") for one in self._scenarios]
         cluster = Cluster(*self._cluster, *resources)
         try:
             yield cluster
@@ -103,7 +106,7 @@ class Demo:
 
     def _prepare(self) -> None:
         """Clears the state directory, unless it has an interrupted run of the same jobs."""
-        names = [one.name for one in self._plays]
+        names = [one.name for one in self._scenarios]
         kept = self._state / _JOBS
         # Compared as text: after a crash or on a full disk the file may be incomplete.
         text = json.dumps(names)
@@ -121,42 +124,44 @@ class Demo:
         return ",".join(pod["query"] for pod in found["status"]["endpoints"]["pods"])
 
     def _inputs(self) -> dict[Path, Callable[[Path], object]]:
-        return {self._state / play.input: play.write_input for play in self._plays}
+        return {self._state / scenario.input: scenario.write_input for scenario in self._scenarios}
 
-    def _perform(
+    def _run_scenario(
         self,
         driver: Driver,
-        play: Play,
+        scenario: Scenario,
         urls: Mapping[str, str],
         computed: Mapping[str, "Future[Expected]"],
     ) -> list[str]:
-        """Streams, then compares; returns the differences."""
-        asked = play.parts[-1]
-        self._stream(driver, play, urls, sorted(computed[asked.store].result()))
+        """Runs the job and compares its stores with the expected rows; returns the differences."""
+        asked = scenario.parts[-1]
+        self._stream(driver, scenario, urls, sorted(computed[asked.store].result()))
         return [
             line
-            for part in play.parts
+            for part in scenario.parts
             for line in self._compare(part, urls[part.store], computed[part.store].result())
         ]
 
     # --- Streaming
 
     def _stream(
-        self, driver: Driver, play: Play, urls: Mapping[str, str], places: Sequence[Any]
+        self, driver: Driver, scenario: Scenario, urls: Mapping[str, str], places: Sequence[Any]
     ) -> None:
         arguments = [
-            *play.url_arguments(urls),
-            *("--checkpoint", str(self._state / "jobs" / play.name)),
-            *("--input", str(self._state / play.input)),
+            *scenario.url_arguments(urls),
+            *("--checkpoint", str(self._state / "jobs" / scenario.name)),
+            *("--input", str(self._state / scenario.input)),
         ]
-        asked = play.parts[-1].store
-        names = ", ".join(part.store for part in play.parts)
+        asked = scenario.parts[-1].store
+        names = ", ".join(part.store for part in scenario.parts)
         self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
-        display = Display(self._console, play.parts[-1].unit)
-        asking = QueryLoad(urls[asked], asked, play.name, lambda store: play.ask(store, places))
+        display = Display(self._console, scenario.parts[-1].unit)
+        asking = QueryLoad(
+            urls[asked], asked, scenario.name, lambda store: scenario.ask(store, places)
+        )
         with display:
             with asking:
-                for line in driver.run(self._jobs / f"{play.file}.py", arguments):
+                for line in driver.run(self._jobs / f"{scenario.file}.py", arguments):
                     display.show(line, asking, driver.starts)
             display.finish(asking, driver.starts)
 
@@ -174,16 +179,16 @@ class Demo:
         self._console.print(f"[bold green]{verdict}[/bold green]")
         return found
 
-    def _invite(self, urls: Mapping[str, str]) -> None:
+    def _print_examples(self, urls: Mapping[str, str]) -> None:
         self._console.print("\nThe stores keep serving. In another terminal, try:")
-        for play in self._plays:
-            for line in play.invitations:
-                url = urls[play.parts[-1].store].partition(",")[0]
+        for scenario in self._scenarios:
+            for line in scenario.example_commands:
+                url = urls[scenario.parts[-1].store].partition(",")[0]
                 command = line.format(url=url, state=self._cluster[1])
                 self._console.print(
                     f"  {as_typed(command)}", markup=False, highlight=False, soft_wrap=True
                 )
-        self._console.print("Ctrl-C stops it.")
+        self._console.print("Ctrl-C stops the stores.")
 
 
 def as_typed(command: str) -> str:
@@ -287,10 +292,10 @@ class Display:
         )
 
 
-def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
+def run_demo(state: Path, scenarios: Sequence[Scenario] = SCENARIOS) -> int:
     """Runs the demo. Raises ProgramError if another demo uses the directory."""
     interactive = sys.stdout.isatty()
-    demo = Demo(Console(), state, jobs_directory(), plays, keeps_serving=interactive)
+    demo = Demo(Console(), state, jobs_directory(), scenarios, keeps_serving=interactive)
     interrupt_on_polite_ends()
     with _alone(state):
         try:

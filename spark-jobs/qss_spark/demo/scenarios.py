@@ -26,7 +26,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class Scenario:
     """A job; its script and its resources are named like it."""
 
     name: str
@@ -34,7 +34,7 @@ class Play:
     input: str  # The input's directory, and the function that writes it.
     write_input: Callable[[Path], object]
     ask: Callable[[Store, Sequence[Any]], str]  # Asks the last store for one of these places.
-    invitations: tuple[str, ...]  # Example commands; {url} is that of the last store.
+    example_commands: tuple[str, ...]  # {url} is that of the last store.
 
     @property
     def file(self) -> str:
@@ -92,7 +92,7 @@ def _hour(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-AIRCRAFT_STATS = Play(
+AIRCRAFT_STATS = Scenario(
     "aircraft-stats",
     (Part("aircraft-stats", "keys", expected.expected_aircraft_stats, _keys),),
     "flights",
@@ -107,7 +107,7 @@ AIRCRAFT_STATS = Play(
         "curl {url}/state/instance/aircraft-stats/N14228",
     ),
 )
-DEPARTURES = Play(
+DEPARTURES = Scenario(
     "departures",
     (Part("departures", "windows", expected.expected_departures, _windows),),
     "flights",
@@ -118,7 +118,7 @@ DEPARTURES = Play(
         "qss windows departures --order-by time --order DESCENDING --limit 5 --url {url}",
     ),
 )
-ROTATIONS = Play(
+ROTATIONS = Scenario(
     "rotations",
     (Part("rotations", "sessions", expected.expected_rotations, _sessions),),
     "flights",
@@ -129,7 +129,7 @@ ROTATIONS = Play(
         "qss sessions rotations --key-from N14 --key-to N15 --limit 5 --url {url}",
     ),
 )
-FLIGHTS_WEATHER = Play(
+FLIGHTS_WEATHER = Scenario(
     "flights-weather",
     tuple(
         Part(
@@ -148,4 +148,4 @@ FLIGHTS_WEATHER = Play(
         "qss windows flights-weather LGA --from 2013-12-24T12:00:00Z --limit 5 --url {url}",
     ),
 )
-PLAYS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER)
+SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER)

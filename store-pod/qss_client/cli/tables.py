@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from rich.cells import cell_len
 
 _BETWEEN = "  "
-_WIDTH_MIN = 6  # Of a column whose cells are cut.
+_WIDTH_MIN = 6  # The width of a column whose cells are cut.
 _ELLIPSIS = "…"
 
 

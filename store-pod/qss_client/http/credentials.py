@@ -72,8 +72,13 @@ def checked(token: str, where: str) -> str:
 class Credentials:
     """Makes the Authorization header of each request."""
 
-    def __init__(self, token: Token | None = None, token_file: str | Path | None = None) -> None:
-        """Takes one of the two; by default the token file of a pod, if there is one.
+    def __init__(
+        self,
+        token: Token | None = None,
+        token_file: str | Path | None = None,
+        pod_token_file: Path = POD_TOKEN_FILE,
+    ) -> None:
+        """Takes a token or its file; by default the token file of a pod, if there is one.
 
         token: a token, or a function that returns one and is called before each request.
         """
@@ -83,8 +88,8 @@ class Credentials:
         self._token = token
         if token_file is not None:
             self._file = TokenFile(token_file)
-        elif token is None and POD_TOKEN_FILE.exists():
-            self._file = TokenFile(POD_TOKEN_FILE)
+        elif token is None and pod_token_file.exists():
+            self._file = TokenFile(pod_token_file)
 
     def headers(self) -> dict[str, str]:
         """The headers for the next request; empty without a token."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.async_http import AsyncHttp, AsyncRetrier
 from qss_client.http.retries import RetryLimits, no_answer
-from qss_client.reads import calls as operations
+from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.reads.routing import named_by_partition
 from qss_client.reads.scans import RowType, Scan
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncScanned
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
@@ -26,9 +26,9 @@ _ANSWER_MARGIN_S = 5.0  # The store ends a request itself; the client waits a li
 class AsyncSession:
     """Runs exchanges: finds the pods, sends requests, and repeats them by the rules."""
 
-    def __init__(self, conversation: Conversation, http: AsyncHttp, limits: RetryLimits) -> None:
+    def __init__(self, state: SessionState, http: AsyncHttp, limits: RetryLimits) -> None:
         """Sends nothing yet; `close` closes `http`."""
-        self.conversation = conversation
+        self.state = state
         self._http = http
         self._limits = limits
         self._is_closed = False
@@ -41,10 +41,10 @@ class AsyncSession:
         """The store's pods and partitions, as of the last discovery."""
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
-        if self.conversation.metadata is None:
+        if self.state.metadata is None:
             await self._discover(AsyncRetrier(self._limits))
-        assert self.conversation.metadata is not None
-        return self.conversation.metadata
+        assert self.state.metadata is not None
+        return self.state.metadata
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
         """The rows of a scan, read as they are taken; at most `limit`."""
@@ -58,7 +58,7 @@ class AsyncSession:
         while True:
             rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
             table, cursor = await self.run(
-                operations.table_page(self.conversation, definition, scan, rows, cursor)
+                calls.table_page(self.state, definition, scan, rows, cursor)
             )
             yield table
             left = None if left is None else left - table.num_rows
@@ -72,8 +72,8 @@ class AsyncSession:
         left = limit
         while left is None or left > 0:
             page = await self.run(
-                operations.page(
-                    self.conversation,
+                calls.page(
+                    self.state,
                     definition,
                     scan,
                     PAGE_ROWS if left is None else min(PAGE_ROWS, left),
@@ -111,8 +111,8 @@ class AsyncSession:
             try:
                 return await self._http.request(
                     request.method,
-                    self.conversation.target(request),
-                    body=self.conversation.data(request),
+                    self.state.target(request),
+                    body=self.state.data(request),
                     headers=request.headers,
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
                     telling=patience.telling,
@@ -126,10 +126,10 @@ class AsyncSession:
 
     async def _discover(self, patience: AsyncRetrier) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers."""
-        is_first = self.conversation.metadata is None
+        is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
-            urls = self.conversation.discovery_urls
+            urls = self.state.discovery_urls
             for number, url in enumerate(urls):
                 timeout_s = _ANSWER_MARGIN_S
                 if is_first:
@@ -142,13 +142,13 @@ class AsyncSession:
                 except StoreError as error:
                     failures.append(error)
                 else:
-                    self.conversation.metadata = decode(answer.body, StoreMetadata)
+                    self.state.metadata = decode(answer.body, StoreMetadata)
                     return
             # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
             if is_first:
-                failure = no_answer(self.conversation.store, failures)
+                failure = no_answer(self.state.store, failures)
                 await patience.after(failure, self._limits.of_first_contact(failures))
             else:
                 await patience.after(failures[-1])

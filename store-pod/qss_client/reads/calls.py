@@ -45,7 +45,7 @@ from qss_client.reads.scans import (
     scan_windows,
     version_query,
 )
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_client.reads.tables import ARROW, joined, read_stream
 from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
@@ -68,19 +68,19 @@ class Page(Generic[RowType]):
 
 
 def get(
-    conversation: Conversation, definition: StoreDefinition, key: Any, options: ReadOptions
+    state: SessionState, definition: StoreDefinition, key: Any, options: ReadOptions
 ) -> Exchange[Row | None]:
     """The key's row; None if its partition answered that there is none."""
     request = get_request(definition, key, options)
     if request.method == "POST":  # The key cannot be in a path.
-        rows = yield from _get_some(conversation, definition, [key], options)
+        rows = yield from _get_some(state, definition, [key], options)
         return rows[0]
-    found = yield from _one(conversation, request)
+    found = yield from _one(state, request)
     return None if found is None else row_of(found)
 
 
 def get_many(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     keys: Sequence[Any],
     options: ReadOptions,
@@ -89,24 +89,24 @@ def get_many(
     rows: list[Row | None] = []
     for start in range(0, len(keys), BATCH_KEYS_MAX):
         some = keys[start : start + BATCH_KEYS_MAX]
-        rows += yield from _get_some(conversation, definition, some, options)
+        rows += yield from _get_some(state, definition, some, options)
     return rows
 
 
 def _get_some(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     keys: Sequence[Any],
     options: ReadOptions,
 ) -> Exchange[list[Row | None]]:
     request = many_request(definition, keys, options)
-    document = yield from _whole(conversation, request, lambda document: document["results"])
-    _saw_partitions(conversation, document)
+    document = yield from _whole(state, request, lambda document: document["results"])
+    _saw_partitions(state, document)
     return [row_of(one) if one["status"] == "FOUND" else None for one in document["results"]]
 
 
 def many_table(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     keys: Sequence[Any],
     options: ReadOptions,
@@ -116,8 +116,8 @@ def many_table(
     for start in range(0, max(1, len(keys)), BATCH_KEYS_MAX):
         some = keys[start : start + BATCH_KEYS_MAX]
         request = replace(many_request(definition, some, options), accept=ARROW)
-        document = yield from _whole(conversation, request, failed_keys, read_stream)
-        _saw_partitions(conversation, document)
+        document = yield from _whole(state, request, failed_keys, read_stream)
+        _saw_partitions(state, document)
         tables.append(document["table"].drop_columns(["failure"]))
     return joined(tables)
 
@@ -129,7 +129,7 @@ def failed_keys(document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def page(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     scan: Scan[RowType],
     limit: int,
@@ -138,19 +138,19 @@ def page(
     """One page of a scan; raises a partition's failure."""
     request = scan.request(definition, limit, cursor)
     if request.method == "POST":  # Its key cannot be in a path.
-        results = yield from _results(conversation, request)
+        results = yield from _results(state, request)
         parts = results["partitionResults"].values()
         document = {**results, "rows": [row for one in parts for row in one["result"]]}
     else:
         document = yield from _whole(
-            conversation, request, lambda document: document["partitions"].values()
+            state, request, lambda document: document["partitions"].values()
         )
-        _saw_partitions(conversation, document)
+        _saw_partitions(state, document)
     return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
 
 
 def table_page(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     scan: Scan[Any],
     limit: int,
@@ -162,16 +162,16 @@ def table_page(
     """
     request = replace(scan.request(definition, max(1, limit), cursor), accept=ARROW)
     document = yield from _whole(
-        conversation, request, lambda document: document["partitions"].values(), read_stream
+        state, request, lambda document: document["partitions"].values(), read_stream
     )
-    _saw_partitions(conversation, document)
+    _saw_partitions(state, document)
     if limit == 0:
         return document["table"].slice(0, 0), None
     return document["table"], document["cursor"]
 
 
 def window(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     key: Any,
     start: Time,
@@ -180,18 +180,18 @@ def window(
     """The window of a key that starts at a time; None if there is none."""
     request = one_request("windows", definition, key, {"start": start}, options)
     if request is not None:
-        found = yield from _one(conversation, request)
+        found = yield from _one(state, request)
         return None if found is None else window_row_of(found)
     if definition.retain_duplicates:
         raise UnknownQueryTypeError(
             f"store {definition.name} retains duplicates: a window has many rows, ask for windows"
         )
     timed = Timed(key=key, times={"from": start, "to": start}, options=options)
-    return (yield from _first(conversation, definition, scan_windows(timed), 1, lambda _: True))
+    return (yield from _first(state, definition, scan_windows(timed), 1, lambda _: True))
 
 
 def session(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     key: Any,
     bounds: tuple[Time, Time],
@@ -201,7 +201,7 @@ def session(
     start, end = bounds
     request = one_request("sessions", definition, key, {"start": start, "end": end}, options)
     if request is not None:
-        found = yield from _one(conversation, request)
+        found = yield from _one(state, request)
         return None if found is None else session_row_of(found)
     timed = Timed(key=key, times={"endFrom": end, "startTo": start}, options=options)
     exact = time_of_json("start", start), time_of_json("end", end)
@@ -209,13 +209,13 @@ def session(
     scan = scan_sessions(timed)
     return (
         yield from _first(
-            conversation, definition, scan, PAGE_ROWS, lambda row: (row.start, row.end) == exact
+            state, definition, scan, PAGE_ROWS, lambda row: (row.start, row.end) == exact
         )
     )
 
 
 def _first(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     scan: Scan[RowType],
     rows_max: int,
@@ -224,7 +224,7 @@ def _first(
     """The first row that matches; it may be on a later page."""
     cursor = None
     while True:
-        some = yield from page(conversation, definition, scan, rows_max, cursor)
+        some = yield from page(state, definition, scan, rows_max, cursor)
         found = next((row for row in some.rows if matches(row)), None)
         cursor = some.cursor
         if found is not None or cursor is None:
@@ -232,7 +232,7 @@ def _first(
 
 
 def version(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     key: Any,
     as_of: Time | None,
@@ -242,43 +242,43 @@ def version(
     exact = {} if as_of is None else {"asOf": as_of}
     request = one_request("versions", definition, key, exact, options)
     if request is not None:
-        found = yield from _one(conversation, request)
+        found = yield from _one(state, request)
     else:
         query = {"type": "VersionedKeyQuery", "key": key, "asOfTimestamp": as_of}
-        results = yield from _results(conversation, version_query(definition, query, options))
+        results = yield from _results(state, version_query(definition, query, options))
         found = next(one["result"] for one in results["partitionResults"].values())
     return None if found is None else version_row_of(found)
 
 
-def _results(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
+def _results(state: SessionState, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
     """The answer to an IQv2 request, without failures."""
     document: Mapping[str, Any] = yield from _whole(
-        conversation, request, lambda document: document["partitionResults"].values()
+        state, request, lambda document: document["partitionResults"].values()
     )
-    conversation.saw(Position.from_json(document["position"]))
+    state.saw(Position.from_json(document["position"]))
     return document
 
 
-def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:
+def _one(state: SessionState, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:
     try:
         answer = yield request
     except KeyNotFoundError:
         return None
-    conversation.saw_token(answer.headers.get("queryable-state-position"))
-    document: Mapping[str, Any] = conversation.read(answer.body)
+    state.saw_token(answer.headers.get("queryable-state-position"))
+    document: Mapping[str, Any] = state.read(answer.body)
     return document
 
 
-def query(conversation: Conversation, request: HttpRequest) -> Exchange[StateQueryResult]:
+def query(state: SessionState, request: HttpRequest) -> Exchange[StateQueryResult]:
     """Any query (`query_request`); a partition's failure is a value in the result."""
     answer = yield request
-    result = read_query_answer(answer.body, request.body.get("limit"), conversation.read)
-    conversation.saw(result.position)
+    result = read_query_answer(answer.body, request.body.get("limit"), state.read)
+    state.saw(result.position)
     return result
 
 
 def count(
-    conversation: Conversation,
+    state: SessionState,
     definition: StoreDefinition,
     options: ReadOptions,
     *,
@@ -287,16 +287,14 @@ def count(
 ) -> Exchange[int]:
     """The number of rows, estimated or exact; raises a partition's failure."""
     request = count_request(definition, options, exact=exact, partitions=partitions)
-    document = yield from _whole(
-        conversation, request, lambda document: document["partitions"].values()
-    )
-    _saw_partitions(conversation, document)
+    document = yield from _whole(state, request, lambda document: document["partitions"].values())
+    _saw_partitions(state, document)
     counted: int = document["count"]
     return counted
 
 
 def _whole(
-    conversation: Conversation,
+    state: SessionState,
     request: HttpRequest,
     parts: Callable[[Any], Iterable[Mapping[str, Any]]],
     read: JsonReader | None = None,
@@ -304,17 +302,17 @@ def _whole(
     """An answer without a failure in its parts; repeats the request while a part has one."""
     while True:
         answer = yield request
-        document = (read or conversation.read)(answer.body)
+        document = (read or state.read)(answer.body)
         failed = next((part["failure"] for part in parts(document) if "failure" in part), None)
         if failed is None:
             return document
         request = replace(request, after=failure_of(failed))
 
 
-def _saw_partitions(conversation: Conversation, document: Mapping[str, Any]) -> None:
+def _saw_partitions(state: SessionState, document: Mapping[str, Any]) -> None:
     positions: list[Position] = [
         parse_bound(partition["position"])
         for partition in document.get("partitions", {}).values()
         if partition.get("position")
     ]
-    conversation.saw(merged(positions))
+    state.saw(merged(positions))

@@ -12,8 +12,8 @@ _COMPONENTS_KEPT = 256
 
 
 @dataclass(slots=True)
-class Conversation:
-    """Routes, and the newest position seen, which bounds later reads from below."""
+class SessionState:
+    """A client's routes, and the newest position seen, which bounds later reads from below."""
 
     urls: tuple[str, ...]
     store: str

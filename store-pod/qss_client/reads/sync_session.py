@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.retries import RetryLimits, no_answer
 from qss_client.http.sync_http import Retrier, SyncHttp
-from qss_client.reads import calls as operations
+from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.reads.routing import named_by_partition
 from qss_client.reads.scans import RowType, Scan
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_client.reads.tables import Scanned
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
@@ -27,9 +27,9 @@ _ANSWER_MARGIN_S = 5.0  # The store ends a request itself; the client waits a li
 class Session:
     """Runs exchanges: finds the pods, sends requests, and repeats them by the rules."""
 
-    def __init__(self, conversation: Conversation, http: SyncHttp, limits: RetryLimits) -> None:
+    def __init__(self, state: SessionState, http: SyncHttp, limits: RetryLimits) -> None:
         """Sends nothing yet; `close` closes `http`."""
-        self.conversation = conversation
+        self.state = state
         self._http = http
         self._limits = limits
         self._is_closed = False
@@ -42,10 +42,10 @@ class Session:
         """The store's pods and partitions, as of the last discovery."""
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
-        if self.conversation.metadata is None:
+        if self.state.metadata is None:
             self._discover(Retrier(self._limits))
-        assert self.conversation.metadata is not None
-        return self.conversation.metadata
+        assert self.state.metadata is not None
+        return self.state.metadata
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> Scanned[RowType]:
         """The rows of a scan, read as they are taken; at most `limit`."""
@@ -58,9 +58,7 @@ class Session:
         cursor, left = None, limit
         while True:
             rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
-            table, cursor = self.run(
-                operations.table_page(self.conversation, definition, scan, rows, cursor)
-            )
+            table, cursor = self.run(calls.table_page(self.state, definition, scan, rows, cursor))
             yield table
             left = None if left is None else left - table.num_rows
             if cursor is None or left == 0:
@@ -73,8 +71,8 @@ class Session:
         left = limit
         while left is None or left > 0:
             page = self.run(
-                operations.page(
-                    self.conversation,
+                calls.page(
+                    self.state,
                     definition,
                     scan,
                     PAGE_ROWS if left is None else min(PAGE_ROWS, left),
@@ -111,8 +109,8 @@ class Session:
             try:
                 return self._http.request(
                     request.method,
-                    self.conversation.target(request),
-                    body=self.conversation.data(request),
+                    self.state.target(request),
+                    body=self.state.data(request),
                     headers=request.headers,
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
                     telling=patience.telling,
@@ -126,10 +124,10 @@ class Session:
 
     def _discover(self, patience: Retrier) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers."""
-        is_first = self.conversation.metadata is None
+        is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
-            urls = self.conversation.discovery_urls
+            urls = self.state.discovery_urls
             for number, url in enumerate(urls):
                 timeout_s = _ANSWER_MARGIN_S
                 if is_first:
@@ -142,13 +140,13 @@ class Session:
                 except StoreError as error:
                     failures.append(error)
                 else:
-                    self.conversation.metadata = decode(answer.body, StoreMetadata)
+                    self.state.metadata = decode(answer.body, StoreMetadata)
                     return
             # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
             if is_first:
-                failure = no_answer(self.conversation.store, failures)
+                failure = no_answer(self.state.store, failures)
                 patience.after(failure, self._limits.of_first_contact(failures))
             else:
                 patience.after(failures[-1])

@@ -34,7 +34,8 @@ from qss_core.wire.messages import (
 )
 from qss_core.wire.writer_reports import check_writer_name
 
-CHUNK_BYTES = 4 * 1024 * 1024  # What a chunk is filled to: a pod writes each slice in one piece.
+# The size to which a chunk is filled. A pod writes each slice in one piece.
+CHUNK_BYTES = 4 * 1024 * 1024
 ANSWER_TIMEOUT_S = 75.0  # Longer than a coordinator waits for a batch to complete.
 _TELL_AFTER_S = 10.0  # A large batch takes some seconds to be applied.
 
@@ -54,7 +55,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An opened writer: what tasks on other machines need to stage its batches."""
+    """An opened writer, as tasks on other machines need it to stage its batches."""
 
     store: str
     writer: str
@@ -63,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What became of the slices that were sent to one pod."""
+    """The slices that one pod staged, and the slices that it refused."""
 
     staged: list[Staged]
     failed: list[tuple[Slice, StoreError]]
@@ -172,7 +173,7 @@ def _commit(run: Run, batch: int, body: bytes, media: str) -> Exchange[CommitAns
 def _coordinated(
     routes: Routes, path: str, body: bytes, media: str, kind: type[Answer]
 ) -> Exchange[Answer]:
-    """What the coordinator answers; the same request again, while it may succeed."""
+    """The coordinator's answer; the request is repeated while it may succeed."""
     while True:
         request = PodRequest(
             method="POST",

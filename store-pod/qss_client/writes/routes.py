@@ -1,4 +1,4 @@
-"""Which pod a writer asks, and when an exchange learns anew where the partitions are. Pure."""
+"""Chooses the pod that a writer's request goes to, and discovers the pods again. Pure."""
 
 from collections.abc import Iterable
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ class Routes:
 
     def __init__(self, metadata: StoreMetadata) -> None:
         self._metadata = metadata
-        # The store that was meant when the exchange began: another one may have its name by now.
+        # The store at the begin of the exchange: by now another store may have the same name.
         self._store_id = urlencode({"storeId": metadata.definition.store_id})
 
     def coordinator(self) -> Instance:
@@ -45,9 +45,9 @@ class Routes:
         return f"{instance.changelog}/changelog/stores/{name}/{path}?{self._store_id}"
 
     def after(self, failure: StoreError) -> Exchange[None]:
-        """Pauses, and learns the routes anew where the failure says so.
+        """Pauses, and discovers the routes again where the failure asks for it.
 
-        Raises the failure where the rules say to give up, and where the store has another id now.
+        Raises the failure where no retry is left, and where the store has another id now.
         """
         again = yield from pause_after(failure)
         if not again.refresh:
@@ -60,7 +60,7 @@ class Routes:
         self._metadata = found
 
     def _discovered(self) -> Exchange[StoreMetadata | None]:
-        """The routes that the first pod tells which answers; None where no pod does."""
+        """The routes, as told by the first pod that answers; None where no pod answers."""
         for instance in self._metadata.instances:
             request = PodRequest(
                 method="GET",

@@ -1,4 +1,4 @@
-"""What an exchange asks of its shell: a request to a pod, or a pause. Pure.
+"""The steps that a shell carries out for an exchange: a request to a pod, or a pause. Pure.
 
 A shell takes the first step with `next`. Then it carries each step out and hands the outcome back
 by `send`, or the StoreError by `throw`; the exchange yields its next step, or returns its result.

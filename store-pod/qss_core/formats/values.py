@@ -71,14 +71,8 @@ def splitter_of(row_format: Format) -> RowSplitter:
     return _SPLITTERS[row_format]
 
 
-def decode_row(row_format: Format, row: bytes) -> Record:
-    """Decodes a row. Raises MalformedBytesError."""
-    block, timestamp, value = _SPLITTERS[row_format](row)
-    return Record(value, timestamp, decode_headers(block))
-
-
 def decode_value(row_format: Format, row: bytes) -> bytes:
-    """The value only. Raises MalformedBytesError for the same rows as `decode_row`."""
+    """The value only. Raises MalformedBytesError for a malformed row, its headers included."""
     if row_format is Format.Timestamped:
         # Almost every point read comes here, and needs no timestamp.
         if len(row) < TIMESTAMP_BYTES:

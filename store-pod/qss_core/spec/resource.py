@@ -53,7 +53,7 @@ class Authentication(StrEnum):
 
 
 class WhenDeleted(StrEnum):
-    """What happens to the volumes of a deleted store."""
+    """Whether the volumes of a deleted store are kept."""
 
     RETAIN = "Retain"
     DELETE = "Delete"

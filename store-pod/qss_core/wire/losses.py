@@ -77,7 +77,7 @@ class LastBatch(Wire, frozen=True, kw_only=True):
 
 
 class BatchesHeld(Wire, frozen=True, kw_only=True):
-    """What a partition that has applied batches up to `sequence` knows of batches.
+    """The batches in the log of a partition that has applied batches up to `sequence`.
 
     Every partition has applied `completed`. `decided` may be one above `completed`; `unfinished` is
     that batch if its decision is known, and `position` then leaves that batch out. `inputs` are the

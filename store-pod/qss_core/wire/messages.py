@@ -264,7 +264,7 @@ class PartitionCommit(Wire, frozen=True, kw_only=True):
     wall_time_ms: int
     replace: bool
     one_off: bool = False
-    rows: CarriedRows | None = None  # Of rows that are the entry's payload; `chunks` is empty then.
+    rows: CarriedRows | None = None  # The entry's payload are rows; `chunks` is empty then.
     forgotten: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""What is known of each token, how long it is valid, and what a request gets. Pure.
+"""Keeps the verdicts about each token until they expire, and decides requests by them. Pure.
 
 Times are seconds of a monotonic clock. A verdict is *fresh* until it has to be reviewed again. A
 verdict that allows stays *usable* for longer while the API server does not answer. Neither lasts

@@ -16,7 +16,8 @@ from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_
 
 _TRIES = 2
 _PAUSE_S = 0.1
-_CONNECT_SHARE = 0.8  # Of a try's time: distinguishes unreachable from slow servers.
+# The share of a try that connecting may take: it tells unreachable servers from slow servers.
+_CONNECT_SHARE = 0.8
 _ANSWER_BYTES_MAX = 256 * 1024
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
@@ -107,7 +108,7 @@ class ApiServer:
 
 
 class _MayPassError(Exception):
-    """A failure that a second try may not have."""
+    """A failure after which a second try may succeed."""
 
 
 def _too_large() -> NoReviewError:

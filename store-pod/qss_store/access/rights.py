@@ -1,4 +1,4 @@
-"""What each request requires: a right on the store, or the account of a pod or the operator.
+"""The requirement of each request: a right on the store, or an account of a pod or the operator.
 
 A Role grants rights as verbs on subresources of the store's resource. Pure.
 """
@@ -68,7 +68,7 @@ class Caller(StrEnum):
 
 
 def requirement_of(caller: Caller, identities: Identities) -> Requirement:
-    """What a caller of this kind needs."""
+    """The requirement for a caller of this kind."""
     match caller:
         case Caller.ANYBODY:
             return Requirement(is_for_all=True)

@@ -60,7 +60,7 @@ _QUESTIONS_MAX = 8  # Reviews of one request: token and rights, and again if the
 
 
 class Reviewer(Protocol):
-    """What the guard needs of the API server."""
+    """The API server as the guard sees it."""
 
     async def post(self, path: str, body: bytes) -> bytes:
         """The body of a successful answer. Raises NoReviewError."""
@@ -216,7 +216,7 @@ class Guard:
     async def _ask(
         self, digest: bytes, token: str, known: Known | None, question: Question, *, is_good: bool
     ) -> Known | None:
-        """What is known after the review; None if it failed."""
+        """The verdict of the review; None if the review failed."""
         kind = "token" if question is None else question.value
         try:
             if question is None:

@@ -82,7 +82,7 @@ def digest_of(token: str) -> bytes:
 
 
 def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
-    """What is wrong with a token, if that is certain without a review."""
+    """The reason why a token is invalid; None where only a review can tell."""
     if len(token) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
         return "what follows Bearer is not a token"
     if claims.expires_at is not None and claims.expires_at <= now_s:

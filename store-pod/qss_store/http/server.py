@@ -114,8 +114,3 @@ async def make_runner(
 
 async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.popall(hdrs.SERVER, None)
-
-
-def port_of(runner: web.AppRunner) -> int:
-    port: int = runner.addresses[0][1]
-    return port

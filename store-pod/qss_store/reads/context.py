@@ -1,4 +1,4 @@
-"""What all reads of a pod share: its replicas, its peers, its limits and the store's codec."""
+"""The context that all reads of a pod share: replicas, peers, limits and the store's codec."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

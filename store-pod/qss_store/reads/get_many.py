@@ -39,7 +39,7 @@ from qss_store.runtime.request_memory import MemoryShare
 _AT_ONCE_MAX = 100
 _READ_AT_ONCE = 16  # Rows of at most 8 MiB each: only what was read is counted.
 _READ_BYTES = 1024 * 1024
-_COPIES = 3  # Of each row: as stored, as JSON, and in the answer.
+_COPIES = 3  # Copies of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 _Rows = list[bytes | StoreError | None]
 

@@ -1,4 +1,8 @@
-"""Time as an argument: only this module reads a clock."""
+"""Time as an argument: everything that a pod decides about rows by time uses this clock.
+
+Only this module reads the time of day. The listeners measure requests and connections with the
+process's monotonic time, and `free_space` limits by it how often the volume is looked at.
+"""
 
 import time
 from typing import Protocol

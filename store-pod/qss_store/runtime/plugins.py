@@ -109,9 +109,14 @@ NO_EXTENSIONS = Extensions()
 
 def load_extensions() -> Extensions:
     """The types of installed packages; a type that fails to load is logged, and refused later."""
+    return extensions_of(entry_points(group=QUERIES), entry_points(group=STORES))
+
+
+def extensions_of(queries: Iterable[EntryPoint], stores: Iterable[EntryPoint]) -> Extensions:
+    """The query types and store types that these entry points name."""
     return Extensions(
-        *_load_all("query", entry_points(group=QUERIES), QUERY_TYPES),
-        *_load_all("store", entry_points(group=STORES), ()),
+        *_load_all("query", queries, QUERY_TYPES),
+        *_load_all("store", stores, ()),
     )
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
@@ -11,15 +12,6 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
-def make_directory(path: Path) -> None:
-    """Makes a directory and its parents, and syncs each parent."""
-    if path.is_dir():
-        return
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_directory(path.parent)
-
-
 def sync_directory(path: Path) -> None:
     """Makes the names in a directory durable."""
     directory = os.open(path, os.O_RDONLY)
@@ -27,6 +19,15 @@ def sync_directory(path: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def make_directory(path: Path, sync: Callable[[Path], None] = sync_directory) -> None:
+    """Makes a directory and its parents, and syncs each parent."""
+    if path.is_dir():
+        return
+    make_directory(path.parent, sync)
+    path.mkdir(exist_ok=True)
+    sync(path.parent)
 
 
 def newest_log(path: Path) -> tuple[int, int]:

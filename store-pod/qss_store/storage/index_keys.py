@@ -24,8 +24,9 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import Serde, serde_of
 from qss_store.runtime.plugins import Extensions, IndexedStore
 
-INDEXES_MAX = 16  # Of one store.
-INDEX_KEYS_MAX = 16  # Of one row. Not settings: all replicas need the same limits.
+# These are no settings: all replicas need the same limits.
+INDEXES_MAX = 16  # Indexes of one store.
+INDEX_KEYS_MAX = 16  # Index keys of one row.
 INDEX_KEY_BYTES_MAX = 1024
 NAME_CHARS_MAX = 63
 # Without lists and json, whose bytes have no useful order.
@@ -33,7 +34,7 @@ INDEX_SERDES = (
     *("bytes", "string", "int16", "int32", "int64"),
     *("float32", "float64", "boolean", "uuid"),
 )
-_LAYOUT = 1  # Of the index rows; another version means that indexes are rebuilt.
+_LAYOUT = 1  # The version of the index rows; with another version the indexes are rebuilt.
 _END = b"\x00\x00"
 _LOG = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ _MISSING = "key not found"
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """What all replicas of a pod share: memory in bytes, and the room on their volume."""
+    """The memory that all replicas of a pod share, in bytes, and the room on their volume."""
 
     cache: Cache
     cache_bytes: int

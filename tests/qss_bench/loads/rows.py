@@ -71,7 +71,6 @@ class Loader:
         self.commit(staged)
 
     def commit(self, staged: list[Staged]) -> None:
-        """Commits the staged chunks."""
         position = {"bench": {"0": self.batch}}
         commit(
             self.http, self.run, self.batch, staged, position=position, fingerprint=str(self.batch)

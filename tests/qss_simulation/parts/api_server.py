@@ -29,7 +29,6 @@ class ApiServer:
     """The stored resource, and what it was before; the port Resources."""
 
     def __init__(self, resource: StoreResource, random: Random, trace: Trace) -> None:
-        """Stores one resource."""
         self.faults = ApiFaults()
         self._versions: list[StoreResource] = [resource]
         self._is_deleted = False
@@ -51,11 +50,11 @@ class ApiServer:
         self._store(replace(self.resource, status=status))
 
     def annotate(self, accept_data_loss: str) -> None:
-        """A person accepts losses."""
+        """A person accepts the losses that the annotation names."""
         self._store(replace(self.resource, accept_data_loss=accept_data_loss))
 
     def delete(self) -> None:
-        """Somebody deletes the store."""
+        """A person deletes the store."""
         self._is_deleted = True
 
     def make_again(self, uid: str) -> None:

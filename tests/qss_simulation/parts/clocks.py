@@ -26,7 +26,7 @@ class MachineClock:
         return self._loop.time()
 
     def utc(self) -> datetime:
-        """The time of day."""
+        """The time of day in UTC, with its jumps."""
         return _BEGIN + timedelta(seconds=self._loop.now_s + self.jumped_s)
 
     def wall_ms(self) -> int:

@@ -133,7 +133,7 @@ class SimulatedEngine(MemoryEngine):
     """An engine over files that outlive it."""
 
     def __init__(self, disk: SimulatedDisk, files: DatabaseFiles) -> None:
-        """Reads the log."""
+        """Repeats the operations in the log."""
         super().__init__()
         self._disk = disk
         self._files = files
@@ -163,13 +163,13 @@ class SimulatedEngine(MemoryEngine):
         self.sync()
 
     def create_family(self, family: str) -> None:
-        """Durable at once."""
+        """Creates a family that is durable at once."""
         if family not in self.families():
             self._files.log.append(("create", family))
         super().create_family(family)
 
     def drop_family(self, family: str) -> None:
-        """Durable at once."""
+        """Drops a family; the drop is durable at once."""
         if family in self.families():
             self._files.log.append(("drop", family))
         super().drop_family(family)

@@ -131,7 +131,7 @@ class Network:
 
 
 class SimulatedTransport:
-    """Carries messages between pods."""
+    """Carries messages between pods over the simulated network."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

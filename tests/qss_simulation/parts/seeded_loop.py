@@ -203,7 +203,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         """A cancelled timer is skipped when it is due."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """There is no sleeping selector to wake."""
 
     # --- Turns
 

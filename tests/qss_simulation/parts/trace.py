@@ -9,7 +9,6 @@ class Trace:
     """The lines of one run."""
 
     def __init__(self, loop: SeededLoop) -> None:
-        """Has no line."""
         self._loop = loop
         self.lines: list[str] = []
         self.counts: dict[str, int] = {}

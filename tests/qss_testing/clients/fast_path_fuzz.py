@@ -6,20 +6,27 @@ every difference is a bug of one of them.
 """
 
 import asyncio
+import fcntl
 import json
+import socket
+import termios
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import pairwise, zip_longest
 from random import Random  # noqa: TID251 seeded, and the seed is printed.
+from struct import Struct
 
-import pytest
+from aiohttp import web
 
-from qss_store.http.connection.protocol import Connection
-from qss_store.http.query.fast_path import Frame, QueryFastPath
 from qss_testing.clients.fast_path_requests import Plan, Request
+from qss_testing.pods.ports import port_of
 
 _DEADLINE_S = 10
+# struct tcp_info of Linux, up to tcpi_bytes_received.
+_RECEIVED = Struct("=Q")
+_RECEIVED_AT = 128
+_TCP_INFO_BYTES = _RECEIVED_AT + _RECEIVED.size
 _BYTE_BY_BYTE_MAX = 4096
 _OF_PARSER = (400, 431)
 # After these answers the server reads and drops bytes for a while, before it closes.
@@ -39,33 +46,26 @@ class Answer:
         return f"{self.status} {dict(self.headers)} {self.body[:300]!r}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Server:
-    """Counts the bytes that the server received, and the answers of its fast path."""
+    """The pod's listener, in this process."""
 
-    port: int
-    received: int = 0
-    fast_answers: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    runner: web.AppRunner
 
-    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Counts from now on."""
-        data_received, answer = Connection.data_received, QueryFastPath.answer
+    def has_read(self, sent: int, address: tuple[str, int]) -> bool:
+        """Whether the listener has read so many bytes of a client's connection.
 
-        def count_bytes(connection: Connection, data: bytes) -> None:
-            transport = connection.transport
-            if data and transport and transport.get_extra_info("sockname")[1] == self.port:
-                self.received += len(data)
-                self.changed.set()
-            data_received(connection, data)
-
-        def count_answers(fast_path: QueryFastPath, frame: Frame) -> bytes | None:
-            found = answer(fast_path, frame)
-            self.fast_answers += found is not None
-            return found
-
-        monkeypatch.setattr(Connection, "data_received", count_bytes)
-        monkeypatch.setattr(QueryFastPath, "answer", count_answers)
+        The kernel counts the bytes that came, and the bytes that wait to be read.
+        """
+        assert self.runner.server is not None, "it listens"
+        for one in self.runner.server.connections:
+            transport = one.transport
+            if transport is not None and transport.get_extra_info("peername") == address:
+                connection = transport.get_extra_info("socket")
+                told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+                waiting = fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(4))
+                return _RECEIVED.unpack(told[_RECEIVED_AT:])[0] >= sent and waiting == bytes(4)
+        return False
 
 
 @dataclass(slots=True)
@@ -91,7 +91,6 @@ class Client(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         self.changed.set()
-        self.server.changed.set()
 
     async def send(self, piece: bytes) -> None:
         """Sends a piece; returns when the server has read it, or has closed."""
@@ -100,9 +99,10 @@ class Client(asyncio.Protocol):
             return
         self.sent += len(piece)
         self.transport.write(piece)
-        while self.server.received < self.sent and not self.is_closed:
-            self.server.changed.clear()
-            await self.server.changed.wait()
+        address = self.transport.get_extra_info("sockname")
+        # The kernel wakes nobody when its counters change.
+        while not self.is_closed and not self.server.has_read(self.sent, address):  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
     def answers(self) -> list[Answer]:
         """The answers that are complete."""
@@ -200,10 +200,9 @@ def _cut(data: bytes, at: list[int]) -> list[bytes]:
 
 async def ask(server: Server, plan: Plan, way: Way) -> list[Answer]:
     """All answers to a plan that is sent in one way."""
-    server.received = 0
     loop = asyncio.get_running_loop()
     client = Client(server, plan)
-    transport, _ = await loop.create_connection(lambda: client, "127.0.0.1", server.port)
+    transport, _ = await loop.create_connection(lambda: client, "127.0.0.1", port_of(server.runner))
     try:
         async with asyncio.timeout(_DEADLINE_S):
             for pieces, awaited in way:

@@ -38,7 +38,7 @@ class Request:
     headers: tuple[bytes, ...]
     body: bytes = b""
     status: int | None = None
-    keys: tuple[str, ...] = ()  # Of a successful answer, in order.
+    keys: tuple[str, ...] = ()  # The keys of a successful answer, in order.
     is_whole: bool = True  # Whether the request ends with its bytes, so that it is answered.
     takes_more: bool = True  # Whether another header changes nothing.
     cuts: tuple[bytes, ...] = ()  # A piece that looks complete may end before these bytes.
@@ -292,7 +292,7 @@ _LENGTHS: tuple[tuple[bytes, ...], ...] = (
 
 
 def _of_chunks(_: Random) -> list[Request]:
-    """Invalid chunks."""
+    """Bodies with invalid chunks of the transfer encoding."""
     headers = (b"Host: pod", b"Transfer-Encoding: chunked")
     line = b"POST %b HTTP/1.1" % BATCH
     return [Request(line, headers, body, is_whole=False) for body in _CHUNKS]

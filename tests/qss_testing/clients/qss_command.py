@@ -89,7 +89,7 @@ class Qss:
         return self.run("down")
 
     def status(self, store: str = STORE) -> dict[str, Any]:
-        """The published resource."""
+        """The published resource, as `qss status` prints it."""
         done = self.run("status", store, "--output", "json")
         assert done.code == 0, done.err
         resource: dict[str, Any] = json.loads(done.out)

@@ -73,7 +73,7 @@ class Reviewer:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def go_away(self) -> None:
-        """Stops listening."""
+        """Stops listening, so that no review is answered."""
         self.run(self.server.stop_listening())
 
     def come_back(self) -> None:

@@ -21,7 +21,7 @@ Act = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A received request."""
+    """One request that the server received."""
 
     method: str
     path: str
@@ -167,7 +167,7 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def release(self) -> None:
-        """Ends hanging requests."""
+        """Ends the requests that hang, without an answer."""
         self._released.set()
 
     def forget(self) -> None:

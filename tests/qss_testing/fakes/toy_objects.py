@@ -62,7 +62,7 @@ class RefusalError(Exception):
         }
 
 
-# Of the kinds that the operator reads. Services and pods have no generation in a real one either.
+# The kinds with a generation that the operator reads. Services and pods have no generation.
 _WITH_GENERATION = ("queryablestatestores", "statefulsets")
 
 

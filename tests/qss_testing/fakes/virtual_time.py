@@ -1,6 +1,7 @@
-"""An event loop whose time advances only while all tasks wait, so hours take milliseconds.
+"""Event loops whose time needs no waiting, so hours take milliseconds.
 
-For code without I/O; sleeps, timeouts and the loop's clock agree.
+VirtualTimeLoop is for code without I/O: its time advances only while all tasks wait, and sleeps,
+timeouts and the loop's clock agree. ForwardLoop is for sockets: a test moves its time forward.
 """
 
 import asyncio
@@ -34,6 +35,22 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual.now_s
+
+
+class ForwardLoop(asyncio.SelectorEventLoop):
+    """A loop with sockets, whose time also advances when a test says so."""
+
+    def __init__(self) -> None:
+        self._skipped_s = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        return super().time() + self._skipped_s
+
+    async def skip(self, seconds: float) -> None:
+        """Moves the time forward and lets each task run once that waited for it."""
+        self._skipped_s += seconds
+        await asyncio.sleep(0)
 
 
 class LoopClock:

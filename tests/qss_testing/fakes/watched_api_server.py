@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from qss_operator.kubernetes.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, STORES, Kind
+from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.watches import CHILDREN
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, Place, RefusalError, place_of
+from qss_testing.kinds import CUSTOM_RESOURCE_DEFINITIONS
 
 _NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 

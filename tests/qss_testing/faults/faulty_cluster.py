@@ -1,8 +1,8 @@
 """Pods in one process, over engines that outlive them, and a network with random faults.
 
-The services are the real ones (Pod, Replica, Batches, Coordination); only the transport between
-them and the volumes are replaced. A pod that crashes loses its process at any await, and keeps its
-engines.
+The services are the real ones (Pod, Replica, ParticipantService, CoordinatorService); only the
+transport between them and the volumes are replaced. A pod that crashes loses its process at any
+await, and keeps its engines.
 """
 
 import asyncio

@@ -16,7 +16,7 @@ from qss_store.storage.memory_engine import MemoryBatch, MemoryEngine
 
 
 class Crash(BaseException):
-    """The process ended here."""
+    """Ends the simulated process at a step."""
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class SpoiltWhenTold(FaultyEngine):
     is_spoilt = False
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """Raises while `is_spoilt`."""
+        """Raises an error while `is_spoilt` is set."""
         if self.is_spoilt:
             raise CorruptionError("a block is damaged")
         super().write(batch, makes_room=makes_room)
@@ -194,12 +194,12 @@ class JournaledEngine(MemoryEngine):
         self._durable = len(self.journal)
 
     def create_family(self, family: str) -> None:
-        """Durable at once."""
+        """Creates a family that is durable at once."""
         super().create_family(family)
         self.journal.append(("create", family))
 
     def drop_family(self, family: str) -> None:
-        """Durable at once."""
+        """Drops a family; the drop is durable at once."""
         super().drop_family(family)
         self.journal.append(("drop", family))
 
@@ -208,7 +208,7 @@ class JournaledEngine(MemoryEngine):
         return self.crashed_at(self.written(), loses_power=True)
 
     def written(self) -> "Written":
-        """The present content."""
+        """The length of the journal and of its synced part."""
         return Written(len(self.journal), self._durable)
 
     def crashed_at(self, then: "Written", *, loses_power: bool) -> "JournaledEngine":

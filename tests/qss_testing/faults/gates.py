@@ -67,7 +67,7 @@ class Gate:
         assert self._arrived.wait(_WAIT_MAX_S), f"no request with {self._word!r} came: {self.seen}"
 
     def open(self) -> None:
-        """Releases the held request."""
+        """Lets the held request go on."""
         self._opened.set()
 
     def _tell(
@@ -146,6 +146,6 @@ def _handler_of(gate: Gate) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = _pass_on  # noqa: N815 the names are http.server's.
 
         def log_message(self, *_: object) -> None:
-            """Logs nothing."""
+            """Keeps the standard library from writing to stderr."""
 
     return Handler

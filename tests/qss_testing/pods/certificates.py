@@ -10,7 +10,7 @@ _CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs certificates for 127.0.0.1."""
+    """A certificate authority for servers on 127.0.0.1."""
 
     directory: Path
 
@@ -25,7 +25,7 @@ class Authority:
 
     @property
     def file(self) -> Path:
-        """The file for clients."""
+        """The CA file that clients are given."""
         return self.directory / "ca.crt"
 
     def issue(self, directory: Path, *, name: str = "IP:127.0.0.1") -> Path:

@@ -14,7 +14,7 @@ from rocksdict import Options
 
 from qss_core.model import StoreDefinition, StoreSettings
 from qss_store.http.query.app import make_query_app
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.storage.engine import Engine
@@ -22,6 +22,7 @@ from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.clients.http import Api
 from qss_testing.fakes.set_clock import SetClock
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
+from qss_testing.pods.ports import port_of
 from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import HOST, WriteCluster
 
@@ -102,7 +103,7 @@ class OnePod:
         return _QuietRocksDb(path, self.budget)
 
     async def stop(self) -> None:
-        """Ends the process cleanly."""
+        """Ends the process without a crash."""
         await self.cluster.session.close()
         await self.cluster.stop_pod(0)
 

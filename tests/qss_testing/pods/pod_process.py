@@ -234,7 +234,7 @@ class PodCluster:
 
     @property
     def metadata(self) -> StoreMetadata:
-        """The discovery document."""
+        """The discovery document that every pod returns."""
         return metadata_of(self.assignment)
 
     @property

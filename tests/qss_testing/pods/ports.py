@@ -10,6 +10,8 @@ import socket
 from collections.abc import Iterator
 from itertools import cycle
 
+from aiohttp import web
+
 from qss_operator.local.directory.ports import is_free
 
 _FIRST, _PORTS_A_BLOCK, _BLOCKS = 10_000, 500, 16
@@ -19,6 +21,12 @@ def free_ports(count: int) -> list[int]:
     """Free ports; a port is not returned again before all others of the block were."""
     block = _block()
     return [block.next_free() for _ in range(count)]
+
+
+def port_of(runner: web.AppRunner) -> int:
+    """The port on which a server listens."""
+    port: int = runner.addresses[0][1]
+    return port
 
 
 class PortsByOrdinal(dict[int, int]):

@@ -36,8 +36,9 @@ from qss_core.positions import PositionJson
 from qss_core.queries.parameters import ReadOptions
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import ChunkReference, PartitionCommit
+from qss_store.http.connection.protocol import FastPath
 from qss_store.http.query.app import make_query_app
-from qss_store.http.server import make_runner
+from qss_store.http.server import FAST_PATH, make_runner
 from qss_store.reads.codec import codec_of
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read, read_prepared
@@ -68,8 +69,8 @@ class Put:
     value: bytes | None
     timestamp: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    start: int = 0  # Of a window or a session.
-    end: int = 0  # Of a session.
+    start: int = 0  # The start of a window or a session.
+    end: int = 0  # The end of a session.
 
 
 def open_rocksdb() -> OpenEngine:
@@ -163,6 +164,8 @@ class Cluster:
     nodes: dict[int, Node] = field(default_factory=dict)
     ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
     batch: int = 0
+    # For each request that reached a pod's fast path: whether the fast path answered it.
+    fast_answers: list[bool] = field(default_factory=list)
 
     async def start(
         self, pods: int, configurations: Sequence[PartitionConfiguration] | None = None
@@ -193,6 +196,7 @@ class Cluster:
         services = build_pod(config, Peers(session), self.clock, self.open_engine)
         pod = services.pod
         app = make_query_app(services, session)
+        app[FAST_PATH] = _CountedFastPath(app[FAST_PATH], self.fast_answers)
         runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
         node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])
         await pod.start()
@@ -267,6 +271,22 @@ class Cluster:
         key, value = serde_of(self.definition.key_serde), serde_of(self.definition.value_serde)
         rows = [Put(key.encode(k), value.encode(v), 1000) for k, v in values.items()]
         await self.put(rows, position)
+
+
+class _CountedFastPath:
+    """A fast path that notes for each request whether it answered."""
+
+    def __init__(self, inner: FastPath, answered: list[bool]) -> None:
+        self._inner = inner
+        self._answered = answered
+
+    def frame(self, data: bytes) -> Any:
+        return self._inner.frame(data)
+
+    def answer(self, frame: Any) -> bytes | None:
+        found = self._inner.answer(frame)
+        self._answered.append(found is not None)
+        return found
 
 
 def slice_of(definition: StoreDefinition, partition: int, rows: Sequence[Put]) -> Slice:

@@ -25,7 +25,7 @@ from qss_core.model import (
 from qss_core.wire.messages import ChunkReference, CommitRequest
 from qss_store.http.internal.app import make_internal_app
 from qss_store.http.ops import make_ops_app
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
@@ -41,7 +41,7 @@ from qss_store.writes.pod_services import PodServices, build_pod
 from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api
-from qss_testing.pods.ports import PortsByOrdinal
+from qss_testing.pods.ports import PortsByOrdinal, port_of
 from qss_testing.pods.stores import configuration, make_definition, open_memory
 
 Rows = Mapping[bytes, bytes | None]
@@ -259,7 +259,6 @@ class Writer:
     async def put(
         self, epoch: int, batch: int, chunk: str, body: bytes, *, parameters: str = "generation=1"
     ) -> Answer:
-        """Stages bytes."""
         path = self.named(f"{self.path}/{epoch}/batches/{batch}/chunks/{chunk}", parameters)
         return await self.api.send("PUT", path, body, {})
 

@@ -141,7 +141,7 @@ class Story:
         """Called after a batch; subclasses act here."""
 
     async def happens_at_last(self) -> None:
-        """Called after all batches."""
+        """Acts once after all batches of the story."""
 
     # --- The driver
 

@@ -29,7 +29,7 @@ def encode_topic_key(key: bytes, start: int) -> bytes:
 
 
 def decode_topic_key(data: bytes) -> tuple[bytes, int]:
-    """Key and start."""
+    """The record key and the window's start."""
     return data[: -_TIME.size], _TIME.unpack_from(data, len(data) - _TIME.size)[0]
 
 
@@ -39,7 +39,7 @@ def encode_time_first_window(key: WindowKey) -> bytes:
 
 
 def decode_time_first_window(data: bytes) -> WindowKey:
-    """Key, start, sequence."""
+    """The record key, the window's start and the sequence number."""
     assert data[:1] == _BASE
     (sequence,) = _SEQUENCE.unpack_from(data, len(data) - _SEQUENCE.size)
     return WindowKey(data[9 : -_SEQUENCE.size], _TIME.unpack_from(data, 1)[0], sequence)
@@ -51,7 +51,7 @@ def encode_key_first_window(key: WindowKey) -> bytes:
 
 
 def decode_key_first_window(data: bytes) -> WindowKey:
-    """Key, start, sequence."""
+    """The record key, the window's start and the sequence number."""
     assert data[:1] == _INDEX
     return decode_window_key(data[1:])
 
@@ -62,7 +62,7 @@ def encode_time_first_session(key: SessionKey) -> bytes:
 
 
 def decode_time_first_session(data: bytes) -> SessionKey:
-    """Key, start, end."""
+    """The record key, the session's start and its end."""
     assert data[:1] == _BASE
     end, start = _SESSION.unpack_from(data, 1)
     return SessionKey(data[1 + _SESSION.size :], start, end)
@@ -74,7 +74,7 @@ def encode_key_first_session(key: SessionKey) -> bytes:
 
 
 def decode_key_first_session(data: bytes) -> SessionKey:
-    """Key, start, end."""
+    """The record key, the session's start and its end."""
     assert data[:1] == _INDEX
     return decode_session_key(data[1:])
 

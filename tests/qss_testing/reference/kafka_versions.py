@@ -25,12 +25,12 @@ class Version(NamedTuple):
 
 
 def encode_key(segment: int, key: bytes) -> bytes:
-    """A row's key."""
+    """The row key: the segment's number, then the record key."""
     return _TIME.pack(segment) + key
 
 
 def decode_key(row_key: bytes) -> tuple[int, bytes]:
-    """Segment and key."""
+    """The segment's number and the record key."""
     return _TIME.unpack_from(row_key)[0], row_key[_TIME.size :]
 
 
@@ -40,7 +40,7 @@ def encode_latest(value: bytes, timestamp: int) -> bytes:
 
 
 def decode_latest(row: bytes) -> tuple[bytes, int]:
-    """Value and timestamp."""
+    """The newest value and its timestamp."""
     return row[_TIME.size :], _TIME.unpack_from(row)[0]
 
 

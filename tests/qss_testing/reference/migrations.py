@@ -27,11 +27,9 @@ class FormatModel:
     rows: dict[bytes, set[tuple[Format, bytes]]] = field(default_factory=dict)
 
     def put(self, key: bytes, record: Record) -> None:
-        """Writes a row."""
         self.rows[key] = {(self.format, encode_row(self.format, record))}
 
     def delete(self, key: bytes) -> None:
-        """Deletes a row."""
         self.rows.pop(key, None)
 
     def change(self, target: Format) -> None:

@@ -90,7 +90,7 @@ class Attempt(Protocol):
 
     @property
     def writer(self) -> str:
-        """The writer's name."""
+        """The name of the attempt's writer."""
 
     @property
     def epoch(self) -> int:
@@ -98,7 +98,7 @@ class Attempt(Protocol):
 
     @property
     def batch(self) -> Any:
-        """Its open batch."""
+        """The batch that the writer has open."""
 
     @property
     def task(self) -> str:
@@ -183,7 +183,7 @@ class Found:
     row_key: bytes
     put: Put
     members: dict[str, Any]
-    time: int = -1  # Of a window or a session.
+    time: int = -1  # The time of a window or a session.
 
 
 @dataclass
@@ -210,7 +210,6 @@ class Reference:
 
     @classmethod
     def of(cls, definition: StoreDefinition) -> "Reference":
-        """An empty store."""
         retention = definition.history_retention_ms
         partitions = [
             Partition(versions=None if retention is None else Versions(retention))

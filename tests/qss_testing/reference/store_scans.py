@@ -29,13 +29,13 @@ class Question:
     streamed: bool
 
     def key_bounds(self) -> tuple[bytes | None, bytes | None]:
-        """The bounds in order."""
+        """The two bounds by key, the smaller first."""
         lower = None if self.key_from is None else self.key_from.encode()
         upper = None if self.key_to is None else self.key_to.encode()
         return (upper, lower) if lower and upper and lower > upper else (lower, upper)
 
     def time_bounds(self) -> tuple[int | None, int | None]:
-        """The bounds in order."""
+        """The two bounds by time, the earlier first."""
         first, last = self.first, self.last
         return (last, first) if first and last and first > last else (first, last)
 
@@ -53,7 +53,7 @@ class Scan:
     history: tuple[bytes, int | None, int | None] | None = None
 
     def url(self, **more: object) -> str:
-        """Path and query."""
+        """The path and the query string."""
         query = urlencode({**self.parameters, **more})
         return f"{self.path}?{query}" if query else self.path
 

@@ -20,7 +20,7 @@ _KEYS = [b"a", b"a\x00", b"aa", b"b", b"\xff"]
 
 @dataclass(frozen=True)
 class Held:
-    """A staged chunk."""
+    """One chunk that is staged and not committed."""
 
     writer: str
     epoch: int
@@ -68,7 +68,6 @@ class Model:
     # --- The steps
 
     async def step(self, replica: Replica) -> None:
-        """Performs a random step."""
         act = self.random.choices(
             [self.stage, self.stage_again, self.commit, self.abort, self.fence, self.replay],
             [10, 2, 3, 1, 1, 1],

@@ -43,7 +43,7 @@ BUSY = NotReadyError("recovering")
 
 
 def metadata(*actives: int, store_id: str = "id-1") -> StoreMetadata:
-    """What discovery says of a store whose partition p is active on pod `actives[p]`."""
+    """The metadata of a store whose partition p is active on pod `actives[p]`."""
     everywhere = tuple(Ordinal(number) for number in range(PODS))
     return metadata_of(
         StoreAssignment(
@@ -129,7 +129,7 @@ def paused(step: Step) -> StoreError:
 
 
 def result(exchange: Exchange[Any], outcome: HttpAnswer) -> Any:
-    """What an exchange returns after its last outcome."""
+    """The result of an exchange after its last outcome."""
     with pytest.raises(StopIteration) as end:
         exchange.send(outcome)
     return end.value.value

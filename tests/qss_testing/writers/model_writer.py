@@ -76,7 +76,6 @@ class ModelWriter:
             await self.open()
 
     async def abort(self) -> None:
-        """Aborts its batch."""
         await self.opened()
         answer = await self._writer.abort(self.epoch, self.batch, self.generation)
         assert answer.json() == {"decided": False}

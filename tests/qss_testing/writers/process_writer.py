@@ -87,7 +87,6 @@ class ProcessWriter:
         rows: Mapping[int, Mapping[bytes, bytes | None]],
         limits: RetryLimits = PATIENT,
     ) -> list[Staged]:
-        """Stages rows by partition."""
         assert self.run is not None
         slices = [encode_slice(p, table_of(of_it)) for p, of_it in rows.items()]
         return stage(self.http, self.run, batch, f"t{batch}", slices, limits)

@@ -122,7 +122,7 @@ class Driver:
         return self._process.returncode
 
     def said(self) -> str:
-        """All of its output."""
+        """The text that the process printed so far."""
         return self._log.read_text(errors="replace")
 
     def __enter__(self) -> Self:

@@ -55,7 +55,6 @@ class Writer:
     def write(
         self, rows: Iterable[Record], *, position: PositionJson | None = None, replace: bool = False
     ) -> None:
-        """Writes one batch."""
         staged = stage(
             self.http, self.run, self.batch, f"b{self.batch}", slices(self._definition, rows)
         )

@@ -1,4 +1,4 @@
-"""Varints: limits and refusals."""
+"""Varints: golden bytes, limits and refused bytes."""
 
 import pytest
 from hypothesis import given

@@ -70,7 +70,7 @@ class Reviewers:
         self._anew_s = anew_s
         # The uid of each store that checks its callers; None for other stores.
         self._asking: dict[Place, str | None] = {}
-        self._version: str | None = None  # Of the binding at the last read or write.
+        self._version: str | None = None  # The binding's version at the last read or write.
         self._left: dict[str, int] = {}
         self._woken = asyncio.Event()
 

@@ -13,7 +13,6 @@ class Kind:
     plural: str
     kind: str
     namespaced: bool = True
-    is_stored: bool = True  # A review is not stored: it has no name, and may be repeated.
 
     @property
     def api_version(self) -> str:
@@ -40,7 +39,6 @@ STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet")
 PODS = Kind("", "v1", "pods", "Pod")
 SERVICES = Kind("", "v1", "services", "Service")
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount")
-CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 SECRETS = Kind("", "v1", "secrets", "Secret")
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
@@ -57,13 +55,3 @@ CLUSTER_ROLE_BINDINGS = Kind(
     namespaced=False,
 )
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
-TOKEN_REVIEWS = Kind(
-    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, is_stored=False
-)
-CUSTOM_RESOURCE_DEFINITIONS = Kind(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
-)

@@ -91,10 +91,10 @@ def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiReques
         namespace=namespace,
         name=name,
         method="POST",
-        query=_WRITTEN_BY if kind.is_stored else (),
+        query=_WRITTEN_BY,
         content_type=_JSON,
         body=_typed(kind, body),
-        is_repeatable=name is not None or not kind.is_stored,
+        is_repeatable=name is not None,
     )
 
 

@@ -23,7 +23,7 @@ class LeaseSettings:
     attempt_s: float = 4.0
 
     def __post_init__(self) -> None:
-        # What is left between the two is the time that ending the process may take.
+        # The process has to end in the time between the two deadlines.
         assert 0 < self.retry_s < self.renew_deadline_s < self.duration_s
         assert self.attempt_s > 0
         assert self.identity

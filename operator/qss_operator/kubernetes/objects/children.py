@@ -178,7 +178,7 @@ def _network_policy(
     everywhere: Object = {"namespaceSelector": {}}
     own_pods: Object = {"podSelector": {"matchLabels": {STORE_LABEL: names.store}}}
     writers: Object = {"podSelector": {"matchExpressions": [_exists(WRITER_LABEL)]}}
-    # Who writes asks there first where the partitions are.
+    # A writer discovers the partitions at the query port first.
     askers = [*_peers(access.query_from), own_pods, writers] if access.query_from else [everywhere]
     rules = [
         (QUERY_PORT, askers),

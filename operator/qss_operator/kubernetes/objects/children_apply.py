@@ -63,7 +63,7 @@ class Upkeep:
     def __init__(
         self,
         api: KubernetesApi,
-        live: ReadCache,
+        cache: ReadCache,
         names: StoreNames,
         defaults: PodDefaults,
         tell: Tell,
@@ -71,7 +71,7 @@ class Upkeep:
     ) -> None:
         """`tell` posts an event about the store."""
         self._api = api
-        self._live = live
+        self._cache = cache
         self._names = names
         self._defaults = defaults
         self._tell = tell
@@ -84,7 +84,7 @@ class Upkeep:
 
     async def run_round(self, observation: Observation) -> None:
         """Updates the children by the spec, with at most one restart."""
-        store = await self._live.store()
+        store = await self._cache.store()
         if store is None:
             return
         spec = observation.resource.spec
@@ -115,12 +115,12 @@ class Upkeep:
 
     async def _found_set(self) -> Object | None:
         """The StatefulSet, unless it is being deleted."""
-        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        found = (await self._cache.children(STATEFUL_SETS)).get(self._names.store)
         return None if found is None or "deletionTimestamp" in found["metadata"] else found
 
     async def _doomed(self) -> list[str]:
         """The store's deleted volumes, which disappear when their pods stop."""
-        claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        claims = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
         return sorted(
             name
             for name, claim in claims.items()
@@ -133,7 +133,7 @@ class Upkeep:
         found = await self._found_set()
         if found is not None and replicas < found["spec"]["replicas"] and await self._doomed():
             return
-        accounts = await self._live.children(SERVICE_ACCOUNTS)
+        accounts = await self._cache.children(SERVICE_ACCOUNTS)
         account = accounts.get(self._names.service_account)
         body = stateful_set(
             self._names,
@@ -144,9 +144,9 @@ class Upkeep:
             account_uid=account["metadata"]["uid"] if account is not None else "",
             audiences=await self._audiences(found),
         )
-        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        found = (await self._cache.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" in found["metadata"]:
-            self._live.forget(STATEFUL_SETS)
+            self._cache.forget(STATEFUL_SETS)
             return  # A new one can be made only after it is gone.
         if found is not None:
             # The template of claims cannot change; `_grow` replaces the set if needed.
@@ -155,7 +155,7 @@ class Upkeep:
 
     async def _audiences(self, found: Object | None) -> PodAudiences:
         """The audiences for the pods' template."""
-        pods = (await self._live.children(PODS)).values()
+        pods = (await self._cache.children(PODS)).values()
         known = [
             audiences_of(pod.get("spec") or {})
             for pod in pods
@@ -171,7 +171,7 @@ class Upkeep:
     async def _apply(self, kind: Kind, body: Object) -> None:
         """Applies an object that is missing, was edited, or has to change."""
         name = body["metadata"]["name"]
-        found = (await self._live.children(kind)).get(name)
+        found = (await self._cache.children(kind)).get(name)
         wanted = msgspec.json.encode(body, order="deterministic")
         place = (kind, name)
         if found is not None and self._applied.get(place) == (wanted, _edition(found)):
@@ -182,7 +182,7 @@ class Upkeep:
             self._tell("ChildRestored", f"{kind.kind} {name} was deleted and is made again")
         was_applied = self._applied.get(place)
         written = await self._api.apply(kind, self._names.namespace, body)
-        self._live.written(kind, written)
+        self._cache.written(kind, written)
         if found is not None and was_applied is not None and was_applied[0] == wanted:
             self._tell_of_revert(kind, found, written)
         self._applied[place] = (wanted, _edition(written))
@@ -222,10 +222,10 @@ class Upkeep:
         status = found.get("status") or {}
         if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
             # A pod that is deleted now would come back with the old template.
-            self._live.forget(STATEFUL_SETS)
+            self._cache.forget(STATEFUL_SETS)
             return None
         digest = template_hash(found["spec"]["template"])
-        pods = await self._live.children(PODS)
+        pods = await self._cache.children(PODS)
         candidates = [
             candidate_of(pod, digest, serves=_serves(reports.get(Ordinal(ordinal)), pod))
             for ordinal in range(found["spec"]["replicas"])
@@ -239,14 +239,14 @@ class Upkeep:
             logger.info("%s: restarting %s", self._names.store, old.name)
             self._tell("PodRestarted", f"{old.name}: its template changed")
             await self._api.delete(PODS, self._names.namespace, old.name, uid=old.uid)
-            self._live.forget(PODS)
+            self._cache.forget(PODS)
         return rollout.finding
 
     # --- Volumes
 
     async def _grow(self, found: Object, spec: StoreSpec) -> Finding | None:
         size = storage_text(spec)
-        all_claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        all_claims = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
         own = {self._names.claim(number) for number in range(found["spec"]["replicas"])}
         claims = {name: claim for name, claim in all_claims.items() if name in own}
         failure = self._growth.of(PERSISTENT_VOLUME_CLAIMS)
@@ -267,7 +267,7 @@ class Upkeep:
                 written = await self._api.merge_patch(
                     PERSISTENT_VOLUME_CLAIMS, self._names.namespace, name, patch
                 )
-                self._live.written(PERSISTENT_VOLUME_CLAIMS, written)
+                self._cache.written(PERSISTENT_VOLUME_CLAIMS, written)
         except (ForbiddenError, InvalidError) as error:
             now_s = self._monotonic_s()
             if self._growth.failed(PERSISTENT_VOLUME_CLAIMS, size, error, now_s):
@@ -286,7 +286,7 @@ class Upkeep:
             propagation="Orphan",
         )
         # It disappears after its pods were released; then the plan asks for a new one.
-        self._live.forget(STATEFUL_SETS)
+        self._cache.forget(STATEFUL_SETS)
 
 
 def _set_size(found: Object) -> str:

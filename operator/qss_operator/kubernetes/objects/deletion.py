@@ -33,13 +33,13 @@ class Deletion:
     def __init__(
         self,
         api: KubernetesApi,
-        live: ReadCache,
+        cache: ReadCache,
         names: StoreNames,
         monotonic_s: Callable[[], float],
     ) -> None:
         """It deletes nothing before the resource is deleted."""
         self._api = api
-        self._live = live
+        self._cache = cache
         self._names = names
         self._monotonic_s = monotonic_s
         self._told_next_s = -math.inf
@@ -67,7 +67,7 @@ class Deletion:
         if self._gone_at_s is None:
             self._gone_at_s = now_s
         try:
-            claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            claims = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
             unbound = [
                 claim
                 for name, claim in claims.items()
@@ -75,7 +75,7 @@ class Deletion:
             ]
             if not unbound or now_s - self._gone_at_s > _CLEAN_UP_WITHIN_S:
                 return True
-            if await self._live.children(STATEFUL_SETS) or await self._live.children(PODS):
+            if await self._cache.children(STATEFUL_SETS) or await self._cache.children(PODS):
                 return False  # They may still get a volume, or be made again.
             for claim in unbound:
                 await self._delete_claim(claim)
@@ -106,16 +106,16 @@ class Deletion:
     async def _next_step(self, store: Object) -> str | None:
         """Does the next step; returns what it waits for, or None."""
         namespace = self._names.namespace
-        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        found = (await self._cache.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" not in found["metadata"]:
             logger.info("%s: deleting the pods", self._names.store)
             uid = found["metadata"]["uid"]
             await self._api.delete(STATEFUL_SETS, namespace, self._names.store, uid=uid)
-            self._live.forget(STATEFUL_SETS)
-        if pods := await self._live.children(PODS):
+            self._cache.forget(STATEFUL_SETS)
+        if pods := await self._cache.children(PODS):
             return _waits_for_pods(pods)  # The watch reports the end of the last one.
         if when_deleted(store) is WhenDeleted.DELETE:
-            labelled = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            labelled = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
             # A copy of a volume, as a backup, may have the label, too.
             claims = {name: one for name, one in labelled.items() if self._names.is_claim(name)}
             for name, claim in claims.items():
@@ -123,7 +123,7 @@ class Deletion:
                     logger.info("%s: deleting the volume %s", self._names.store, name)
                     uid = claim["metadata"]["uid"]
                     await self._api.delete(PERSISTENT_VOLUME_CLAIMS, namespace, name, uid=uid)
-                    self._live.forget(PERSISTENT_VOLUME_CLAIMS)
+                    self._cache.forget(PERSISTENT_VOLUME_CLAIMS)
             if claims:
                 return _waits_for("volumes", claims)
         kept = [one for one in store["metadata"].get("finalizers") or [] if one != FINALIZER]
@@ -141,7 +141,7 @@ class Deletion:
             }
         }
         # The next round reads the rest of the object, if there is one.
-        self._live.forget(STORES)
+        self._cache.forget(STORES)
         with suppress(NotFoundError):
             await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
 

@@ -23,7 +23,7 @@ def trouble_of(pod: Object | None) -> str | None:
 
 
 def wait_of(pod: Object | None, claim: Object | None) -> str | None:
-    """What a starting pod waits for; a wait of more than seconds is a trouble."""
+    """The reason why a pod does not start yet; a wait of more than seconds is a trouble."""
     status = (pod or {}).get("status") or {}
     unscheduled = _condition(status, "PodScheduled")
     if unscheduled is not None and unscheduled.get("status") == "False":
@@ -34,10 +34,10 @@ def wait_of(pod: Object | None, claim: Object | None) -> str | None:
 
 
 def silence_of(pod: Object | None) -> str | None:
-    """What to tell if the pod does not answer; None for one that was not ready, or is stopping.
+    """The message if the pod does not answer; None for a pod that was not ready, or is stopping.
 
-    A kubelet changes a pod and its containers together. Where only the pod is not ready, somebody
-    else said so: the kubelet was not heard of, as when the node is without power.
+    A kubelet changes a pod and its containers together. Where only the pod is not ready, the
+    node controller changed it: the kubelet does not report, for example without power.
     """
     status = (pod or {}).get("status") or {}
     containers = status.get("containerStatuses") or []

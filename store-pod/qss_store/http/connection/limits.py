@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Placed(Protocol):
-    """What ConnectionPlaces needs of a connection."""
+    """A connection as ConnectionPlaces sees it."""
 
     address: str
 

@@ -55,7 +55,7 @@ _FEW_KEYS = 128  # So few keys take less time than the ordinary way adds, so the
 
 
 class Head(NamedTuple):
-    """What the fast path needs of a request's headers."""
+    """The headers of a request that the fast path reads."""
 
     authorization: str | None
     body_bytes: int

@@ -34,7 +34,8 @@ RowsPlan = ScanPlan | TimedPlan | IndexPlan  # Plans with rows in order, and cur
 QueryPlan = Plan | TimedPlan | IndexPlan
 _WITH_TIME = (StoreType.WINDOW, StoreType.SESSION)
 _COUNTED = (*_WITH_TIME, StoreType.VERSIONED)
-# The types of stores that answer a query in Kafka; queries not named here: KeyValue.
+# The types of stores that answer a query, as in Kafka. A query without an entry is for KeyValue
+# stores.
 _SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
     CountQuery: (StoreType.KEY_VALUE, *_COUNTED),
     WindowKeyQuery: (StoreType.WINDOW,),
@@ -68,7 +69,9 @@ def plan_of(query: Query, codec: Codec, times: Times | None = None) -> QueryPlan
     else:
         plan = plan_window_query(query, codec, times or Times.MILLIS)
     if times is not None and not isinstance(plan, TimedPlan | VersionPlan):
-        raise MalformedRequestError("times is for rows of windows, sessions and versions")
+        raise MalformedRequestError(
+            "the member times is only for queries of windows, sessions and versions: leave it out"
+        )
     return plan
 
 

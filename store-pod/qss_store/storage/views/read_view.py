@@ -17,7 +17,7 @@ class ReadView:
 
     snapshot: FamilyView
     format: Format
-    applied: Offset  # Everything below was applied.
+    applied: Offset  # All entries with smaller offsets were applied.
     sequence: Sequence
     position: Position
     token: str  # The encoded position.
@@ -43,7 +43,7 @@ class ReadView:
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 
     def over(self, snapshot: FamilyView, stream_time: int, staged: str) -> "ReadView":
-        """This state with staged rows over it; sequence and position stay those of the commit."""
+        """This state with staged rows over it; sequence and position do not change."""
         made = self.with_rows(snapshot, self.format)
         return replace(made, stream_time=stream_time, staged=staged)
 

@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tables of the command line: columns, widths and cut cells."""
 
 import pytest
 from rich.cells import cell_len

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from qss_client.http import credentials
 from qss_client.http.credentials import Credentials, TokenFile, trusted_by
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
@@ -76,15 +75,12 @@ def test_what_cannot_stand_in_a_header_is_not_sent_and_not_quoted(
         assert "X-Header" not in str(told.value)
 
 
-def test_a_pod_has_its_token_in_a_place_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_has_its_token_in_a_place_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    monkeypatch.setattr(credentials, "POD_TOKEN_FILE", path)
-    assert Credentials().headers() == {}
+    assert Credentials(pod_token_file=path).headers() == {}
     path.write_text("a")
-    assert Credentials().headers() == bearer("a")
-    assert Credentials("given").headers() == bearer("given")
+    assert Credentials(pod_token_file=path).headers() == bearer("a")
+    assert Credentials("given", pod_token_file=path).headers() == bearer("given")
 
 
 def test_a_token_and_a_file_of_one_are_too_many() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from qss_client.http.answer import HttpAnswer
-from qss_client.reads import calls as operations
+from qss_client.reads import calls
 from qss_client.reads.requests import DEFAULTS
 from qss_client.reads.responses import SessionRow, WindowRow
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_core.model import StoreType
 from qss_testing.pods.stores import make_definition
 
@@ -21,7 +21,7 @@ def answer(rows: list[dict[str, Any]], cursor: str | None) -> HttpAnswer:
     return HttpAnswer(200, {}, json.dumps(document).encode())
 
 
-def read(exchange: operations.Exchange[Any], *pages: HttpAnswer) -> tuple[list[str | None], Any]:
+def read(exchange: calls.Exchange[Any], *pages: HttpAnswer) -> tuple[list[str | None], Any]:
     """The cursors of the requests, and the result."""
     requests = [next(exchange), *(exchange.send(page) for page in pages[:-1])]
     cursors = [request.parameters.get("cursor") for request in requests]
@@ -31,26 +31,26 @@ def read(exchange: operations.Exchange[Any], *pages: HttpAnswer) -> tuple[list[s
 
 
 @pytest.fixture
-def conversation() -> Conversation:
-    return Conversation((STORE,), "words", monotonic=True)
+def state() -> SessionState:
+    return SessionState((STORE,), "words", monotonic=True)
 
 
-def test_a_window_behind_a_page_without_rows_is_found(conversation: Conversation) -> None:
+def test_a_window_behind_a_page_without_rows_is_found(state: SessionState) -> None:
     windows = make_definition(type=StoreType.WINDOW)
     row = {"key": "", "windowStart": 0, "windowEnd": 5, "value": 1}
-    asked = operations.window(conversation, windows, "", 0, DEFAULTS)
+    asked = calls.window(state, windows, "", 0, DEFAULTS)
     assert read(asked, answer([], "c"), answer([row], None)) == (
         [None, "c"],
         WindowRow("", 0, 5, 1),
     )
-    asked = operations.window(conversation, windows, "", 0, DEFAULTS)
+    asked = calls.window(state, windows, "", 0, DEFAULTS)
     assert read(asked, answer([], "c"), answer([], None)) == ([None, "c"], None)
 
 
-def test_a_session_behind_others_is_found(conversation: Conversation) -> None:
+def test_a_session_behind_others_is_found(state: SessionState) -> None:
     sessions = make_definition(type=StoreType.SESSION)
     row = {"key": "", "sessionStart": 1, "sessionEnd": 5, "value": 1}
     other = {**row, "sessionStart": 0}
-    asked = operations.session(conversation, sessions, "", (1, 5), DEFAULTS)
+    asked = calls.session(state, sessions, "", (1, 5), DEFAULTS)
     found = read(asked, answer([other], "c"), answer([other, row], "d"))
     assert found == ([None, "c"], SessionRow("", 1, 5, 1))

@@ -14,7 +14,7 @@ from qss_client.reads.requests import (
     get_request,
     many_request,
 )
-from qss_client.reads.session import Conversation
+from qss_client.reads.session import SessionState
 from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.positions import Position, decode_token, encode_token
 from qss_testing.pods.pod_process import PodCluster
@@ -30,8 +30,8 @@ def cluster(tmp_path: Path) -> PodCluster:
 
 
 @pytest.fixture
-def conversation(cluster: PodCluster) -> Conversation:
-    return Conversation(("http://given:1",), "words", monotonic=True, metadata=cluster.metadata)
+def state(cluster: PodCluster) -> SessionState:
+    return SessionState(("http://given:1",), "words", monotonic=True, metadata=cluster.metadata)
 
 
 def bound_of(url: str) -> Position | None:
@@ -41,71 +41,69 @@ def bound_of(url: str) -> Position | None:
 
 
 def test_the_known_pods_are_asked_where_the_store_is_before_the_address_given(
-    conversation: Conversation, cluster: PodCluster
+    state: SessionState, cluster: PodCluster
 ) -> None:
     found = [f"{pod.query}/state/instances/words" for pod in cluster.pods]
-    assert conversation.discovery_urls == [*found, "http://given:1/state/instances/words"]
-    conversation.metadata = None
-    assert conversation.discovery_urls == ["http://given:1/state/instances/words"]
+    assert state.discovery_urls == [*found, "http://given:1/state/instances/words"]
+    state.metadata = None
+    assert state.discovery_urls == ["http://given:1/state/instances/words"]
 
 
-def test_a_key_is_asked_of_its_active(conversation: Conversation, cluster: PodCluster) -> None:
+def test_a_key_is_asked_of_its_active(state: SessionState, cluster: PodCluster) -> None:
     request = get_request(cluster.metadata.definition, "k", DEFAULTS)
     assert request.partition is not None
-    assert conversation.target(request) == (
+    assert state.target(request) == (
         f"{cluster.pods[request.partition % 3].query}/state/stores/words/k"
     )
 
 
 def test_what_any_pod_answers_is_asked_of_each_in_turn(
-    conversation: Conversation, cluster: PodCluster
+    state: SessionState, cluster: PodCluster
 ) -> None:
     request = count_request(cluster.metadata.definition, DEFAULTS)
-    asked = {conversation.target(request) for _ in range(3)}
+    asked = {state.target(request) for _ in range(3)}
     assert asked == {f"{pod.query}/state/count/words" for pod in cluster.pods}
 
 
-def test_the_newest_position_bounds_every_request(
-    conversation: Conversation, cluster: PodCluster
-) -> None:
+def test_the_newest_position_bounds_every_request(state: SessionState, cluster: PodCluster) -> None:
     point = get_request(cluster.metadata.definition, "k", DEFAULTS)
     many = many_request(cluster.metadata.definition, ["k"], DEFAULTS)
-    assert bound_of(conversation.target(point)) is None
-    conversation.saw(Position.of({"in": {0: 5}}))
-    conversation.saw_token(encode_token(Position.of({"in": {0: 2, 1: 7}})))
-    conversation.saw_token(None)
-    assert conversation.position == SEEN
-    assert bound_of(conversation.target(point)) == SEEN
-    data = conversation.data(many)
+    assert bound_of(state.target(point)) is None
+    state.saw(Position.of({"in": {0: 5}}))
+    state.saw_token(encode_token(Position.of({"in": {0: 2, 1: 7}})))
+    state.saw_token(None)
+    assert state.position == SEEN
+    assert bound_of(state.target(point)) == SEEN
+    data = state.data(many)
     assert data is not None
     assert json.loads(data) == {"keys": ["k"], "positionBound": encode_token(SEEN)}
 
 
-def test_a_bound_of_ones_own_joins_it(conversation: Conversation, cluster: PodCluster) -> None:
-    conversation.saw(SEEN)
+def test_a_bound_of_ones_own_joins_it(state: SessionState, cluster: PodCluster) -> None:
+    state.saw(SEEN)
     options = ReadOptions(position_bound=ASKED)
     both = Position.of({"in": {0: 9, 1: 7}, "other": {0: 1}})
     point = get_request(cluster.metadata.definition, "k", options)
-    assert bound_of(conversation.target(point)) == both
-    data = conversation.data(many_request(cluster.metadata.definition, ["k"], options))
+    assert bound_of(state.target(point)) == both
+    data = state.data(many_request(cluster.metadata.definition, ["k"], options))
     assert data is not None
     assert json.loads(data)["positionBound"] == encode_token(both)
 
 
 def test_a_client_that_is_not_monotonic_asks_for_what_it_is_told_only(
-    conversation: Conversation, cluster: PodCluster
+    state: SessionState, cluster: PodCluster
 ) -> None:
-    conversation.monotonic = False
-    conversation.saw(SEEN)
+    state.monotonic = False
+    state.saw(SEEN)
     definition = cluster.metadata.definition
-    assert bound_of(conversation.target(get_request(definition, "k", DEFAULTS))) is None
+    assert bound_of(state.target(get_request(definition, "k", DEFAULTS))) is None
     asked = get_request(definition, "k", ReadOptions(position_bound=ASKED))
-    assert bound_of(conversation.target(asked)) == ASKED
+    assert bound_of(state.target(asked)) == ASKED
 
 
-def test_a_position_that_is_none_is_refused(conversation: Conversation) -> None:
+def test_a_position_that_is_none_is_refused(state: SessionState) -> None:
     with pytest.raises((MalformedBytesError, MalformedRequestError)):
-        conversation.saw_token("!")
+        state.saw_token("!")
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
@@ -120,16 +118,16 @@ def test_a_url_that_is_none_is_refused(url: str) -> None:
 
 
 def test_writers_that_the_store_forgot_are_forgotten_where_they_are_many(
-    conversation: Conversation,
+    state: SessionState,
 ) -> None:
     def answer(*batches: int) -> Position:
         topics = {f"@batch.job-{number}": {1: 0} for number in batches}
         return Position.of({"in": {0: max(batches)}, **topics})
 
     for number in range(1000):
-        conversation.saw(answer(*range(max(0, number - 99), number + 1)))
-    assert conversation.position.component_count <= 257
-    assert conversation.position.merge(answer(*range(900, 1000))) == conversation.position
+        state.saw(answer(*range(max(0, number - 99), number + 1)))
+    assert state.position.component_count <= 257
+    assert state.position.merge(answer(*range(900, 1000))) == state.position
     inputs = Position.of({f"in-{number}": {0: 1} for number in range(400)})
-    conversation.saw(inputs)
-    assert conversation.position.merge(inputs) == conversation.position
+    state.saw(inputs)
+    assert state.position.merge(inputs) == state.position

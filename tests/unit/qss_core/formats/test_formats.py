@@ -13,12 +13,11 @@ from qss_core.formats.values import (
     Record,
     convert_row,
     converter_of,
-    decode_row,
     decode_value,
     encoder_of,
     lost_between,
 )
-from qss_testing.row_bytes import encode_row
+from qss_testing.row_bytes import decode_row, encode_row
 
 WITH_TIMESTAMP = {Format.Timestamped, Format.TimestampedWithHeaders}
 WITH_HEADERS = {Format.TimestampedWithHeaders, Format.PlainWithHeaders}

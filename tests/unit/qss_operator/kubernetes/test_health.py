@@ -26,11 +26,7 @@ def seconds() -> Seconds:
 
 @pytest.fixture
 def health(seconds: Seconds) -> Health:
-    limits = HealthLimits(
-        watch_silent_s=180.0,
-        round_s=60.0,
-        loop_lag_s=1000.0,
-    )
+    limits = HealthLimits(round_s=60.0, loop_lag_s=1000.0)
     return Health(limits, monotonic_s=seconds)
 
 
@@ -48,22 +44,6 @@ async def url(health: Health, metrics: OperatorMetrics) -> AsyncIterator[str]:
 async def get(url: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         return response.status, await response.text()
-
-
-async def test_a_silent_watch_makes_the_operator_restart(
-    url: str, health: Health, seconds: Seconds
-) -> None:
-    assert await get(f"{url}/livez") == (200, "ok\n")
-    health.heard("pods")
-    health.heard("queryablestatestores")
-    seconds.now += 150
-    health.heard("pods")
-    assert await get(f"{url}/livez") == (200, "ok\n")
-    seconds.now += 31
-    assert await get(f"{url}/livez") == (
-        503,
-        "the watch of queryablestatestores is silent for 181 s\n",
-    )
 
 
 async def test_a_round_that_never_ends_makes_the_operator_restart(

@@ -33,7 +33,7 @@ Travel = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def at_once() -> None:
-    """A network without delay."""
+    """Answers each request without a delay."""
 
 
 @dataclass

@@ -36,95 +36,95 @@ def named(name: str, version: str) -> Object:
 
 def make() -> tuple[Server, ReadCache, list[float]]:
     server, now_s = Server(), [0.0]
-    live = ReadCache(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
-    return server, live, now_s
+    cache = ReadCache(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
+    return server, cache, now_s
 
 
 async def test_what_did_not_change_is_asked_for_once() -> None:
-    server, live, _ = make()
+    server, cache, _ = make()
     for _ in range(3):
-        assert await live.store() == server.store
-        assert list(await live.children(PODS)) == ["words-0"]
+        assert await cache.store() == server.store
+        assert list(await cache.children(PODS)) == ["words-0"]
     assert server.asked == ["queryablestatestores/words", "pods?of=words"]
 
 
 async def test_news_of_a_watch_makes_the_answer_old_for_its_kind_alone() -> None:
-    server, live, _ = make()
-    await live.store()
-    await live.children(PODS)
+    server, cache, _ = make()
+    await cache.store()
+    await cache.children(PODS)
     server.pods = [named("words-0", "6")]
-    assert live.changed(PODS, "words-0", "6")
-    assert (await live.children(PODS))["words-0"] == named("words-0", "6")
-    await live.store()
+    assert cache.changed(PODS, "words-0", "6")
+    assert (await cache.children(PODS))["words-0"] == named("words-0", "6")
+    await cache.store()
     assert server.asked.count("queryablestatestores/words") == 1
 
 
 async def test_a_version_that_was_read_already_is_no_news() -> None:
-    server, live, _ = make()
-    await live.children(PODS)
-    assert not live.changed(PODS, "words-0", "5")
-    assert not live.changed(PODS, "words-7", None), "it was not there before either"
-    assert live.changed(PODS, "words-0", None)
-    await live.children(PODS)
+    server, cache, _ = make()
+    await cache.children(PODS)
+    assert not cache.changed(PODS, "words-0", "5")
+    assert not cache.changed(PODS, "words-7", None), "it was not there before either"
+    assert cache.changed(PODS, "words-0", None)
+    await cache.children(PODS)
     assert len(server.asked) == 2
 
 
 async def test_news_that_comes_during_a_read_is_not_lost() -> None:
-    server, live, _ = make()
-    server.meanwhile = lambda: live.changed(PODS, "words-1", "9")
-    await live.children(PODS)
+    server, cache, _ = make()
+    server.meanwhile = lambda: cache.changed(PODS, "words-1", "9")
+    await cache.children(PODS)
     server.meanwhile = lambda: None
     server.pods.append(named("words-1", "9"))
-    assert list(await live.children(PODS)) == ["words-0", "words-1"]
+    assert list(await cache.children(PODS)) == ["words-0", "words-1"]
 
 
 async def test_our_own_writes_are_known_without_a_read() -> None:
-    server, live, _ = make()
-    await live.store()
-    live.written(STORES, named("words", "2"))
-    assert await live.store() == named("words", "2")
-    assert not live.changed(STORES, "words", "2"), "the watch brings back our own write"
+    server, cache, _ = make()
+    await cache.store()
+    cache.written(STORES, named("words", "2"))
+    assert await cache.store() == named("words", "2")
+    assert not cache.changed(STORES, "words", "2"), "the watch brings back our own write"
     assert len(server.asked) == 1
 
 
 async def test_an_answer_is_trusted_longer_each_time_that_it_is_found_unchanged() -> None:
-    server, live, now_s = make()
+    server, cache, now_s = make()
     read_at_s = list[int]()
     for now in range(3000):
         now_s[0], before = float(now), len(server.asked)
-        await live.children(PODS)
+        await cache.children(PODS)
         if len(server.asked) > before:
             read_at_s.append(now)
     assert read_at_s == [0, 11, 42, 133, 404, 1005, 1606, 2207, 2808]
 
 
 async def test_a_pod_that_went_before_the_watch_began_is_found_gone_soon() -> None:
-    server, live, now_s = make()
-    await live.children(PODS)
+    server, cache, now_s = make()
+    await cache.children(PODS)
     server.pods = []  # The watch began after the pod was deleted, so it reports nothing about it.
     now_s[0] = TRUST_S
-    assert await live.children(PODS)
+    assert await cache.children(PODS)
     now_s[0] = TRUST_S + 0.1
-    assert await live.children(PODS) == {}
+    assert await cache.children(PODS) == {}
 
 
 async def test_a_deleted_store_is_none() -> None:
-    server, live, _ = make()
+    server, cache, _ = make()
     server.store = None
-    assert await live.store() is None
+    assert await cache.store() is None
 
 
 async def test_a_change_that_no_watch_reported_is_counted_unless_the_watch_may_be_younger() -> None:
     server, now_s, missed = Server(), [0.0], list[str]()
-    live = ReadCache(
+    cache = ReadCache(
         server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0], on_missed=missed.append
     )
-    await live.children(PODS)
+    await cache.children(PODS)
     server.pods = [named("words-0", "6")]
     for now_s[0] in (20.0, 40.0):
-        await live.children(PODS)
+        await cache.children(PODS)
     assert missed == [], "the first answer may be older than the watch; the second is unchanged"
     server.pods = [named("words-0", "7")]
     now_s[0] = 100.0
-    await live.children(PODS)
+    await cache.children(PODS)
     assert missed == ["pods"]

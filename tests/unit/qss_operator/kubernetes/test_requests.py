@@ -3,12 +3,10 @@
 import pytest
 
 from qss_operator.kubernetes.api.kinds import (
-    CONFIG_MAPS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     STORES,
-    TOKEN_REVIEWS,
 )
 from qss_operator.kubernetes.api.requests import (
     Selectors,
@@ -19,6 +17,7 @@ from qss_operator.kubernetes.api.requests import (
     merge_patch_request,
     replace_request,
 )
+from qss_testing.kinds import CONFIG_MAPS
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,6 @@ def test_only_what_does_no_harm_twice_is_repeatable() -> None:
     assert replace_request(PODS, "s", "a", version, None).is_repeatable
     assert create_request(PODS, "s", version).is_repeatable
     assert not create_request(PODS, "s", nameless).is_repeatable
-    assert create_request(TOKEN_REVIEWS, None, {"spec": {}}).is_repeatable
 
 
 def test_a_replacement_without_its_version_is_a_bug() -> None:

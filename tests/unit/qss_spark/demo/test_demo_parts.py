@@ -18,7 +18,7 @@ from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.run import Display, as_typed
-from qss_spark.demo.scenarios import PLAYS
+from qss_spark.demo.scenarios import SCENARIOS
 from qss_spark.flights import FLIGHTS
 from qss_testing.waiting import wait_until
 
@@ -192,8 +192,8 @@ def test_a_command_that_fails_says_what_it_said() -> None:
 
 def test_the_jobs_are_beside_the_package() -> None:
     names = {path.name for path in jobs_directory().iterdir()}
-    for play in PLAYS:
-        assert {f"{play.file}.py", f"{play.file}.yaml"} <= names
+    for scenario in SCENARIOS:
+        assert {f"{scenario.file}.py", f"{scenario.file}.yaml"} <= names
 
 
 # --- Display

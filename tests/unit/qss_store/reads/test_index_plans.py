@@ -23,7 +23,6 @@ class Typed:
     version = 1
 
     def __init__(self, options: Any, store: Any) -> None:
-        """Indexes with these serdes."""
         self.indexes = {"by-x": options["serde"]}
 
     def index_keys(self, key: Any, value: Any) -> list[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Rows as JSON bytes."""
+"""The JSON bytes that row writers make."""
 
 import json
 import struct

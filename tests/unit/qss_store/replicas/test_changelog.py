@@ -19,8 +19,8 @@ from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
 from qss_store.replication.digest import digest_after
 from qss_store.replication.entries import EntryHead, decode_head, encode_offset
-from qss_store.storage import database_files as files
 from qss_store.storage.commit_rows.commit_writer import APPLIED
+from qss_store.storage.database_files import make_directory
 from qss_store.storage.engine import CHANGELOG, META, Engine
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.transactions.commands import Abort
@@ -161,12 +161,9 @@ def test_rows_that_are_kept_in_memory_are_those_of_one_opening_of_a_log() -> Non
     assert after.take(Offset(3)) is None
 
 
-def test_a_directory_is_made_durable_in_each_one_above_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_is_made_durable_in_each_one_above_it(tmp_path: Path) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(files, "sync_directory", synced.append)
-    files.make_directory(tmp_path / "partitions" / "7")
+    make_directory(tmp_path / "partitions" / "7", synced.append)
     assert synced == [tmp_path, tmp_path / "partitions"]
-    files.make_directory(tmp_path / "partitions" / "7")
+    make_directory(tmp_path / "partitions" / "7", synced.append)
     assert len(synced) == 2

@@ -19,7 +19,7 @@ from qss_core.errors import (
 )
 from qss_core.model import StoreDefinition
 from qss_core.serdes.registry import serde_of
-from qss_store.runtime.plugins import Extensions, _load_all
+from qss_store.runtime.plugins import Extensions, extensions_of
 from qss_store.storage.index_keys import (
     INDEX_KEY_BYTES_MAX,
     INDEX_KEYS_MAX,
@@ -304,9 +304,8 @@ def test_types_that_do_not_load_are_told_who_asks() -> None:
         point("Twice", "collections:OrderedDict"),
         point("Twice", "collections:Counter"),
     ]
-    loaded, broken = _load_all("store", points, ())
-    assert [*loaded] == ["Good"]
-    found = Extensions(stores=loaded, broken_stores=broken)
+    found = extensions_of([], points)
+    assert [*found.stores] == ["Good"]
     for name, says in (
         ("Missing", "ModuleNotFoundError"),
         ("Number", "cannot be called"),
