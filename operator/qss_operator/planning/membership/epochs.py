@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.losses import with_taken_losses
-from qss_operator.planning.membership.failover import successor_of
+from qss_operator.planning.membership.failover import has_no_data, successor_of
 from qss_operator.planning.model import Observation
 
 Reports = Mapping[Ordinal, ReplicasReport]
@@ -49,15 +49,28 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
         return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
     if active is None:
         return entry
+    if removed := _gone(observation.reports, entry) | set(active.silent) & _standbys(entry):
+        left = tuple(pod for pod in entry.in_sync if pod not in removed)
+        return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
     if active.asks_for_epoch:
         return replace(entry, epoch=_after(entry))
-    if removed := set(active.silent) & set(entry.in_sync) - {entry.active}:
-        left = tuple(pod for pod in entry.in_sync if pod not in removed)
-        return replace(entry, epoch=_after(entry), in_sync=left)
     if joining := [pod for pod in active.caught_up if pod not in entry.in_sync]:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
     return entry
+
+
+def _standbys(entry: PartitionConfiguration) -> set[Ordinal]:
+    return set(entry.in_sync) - {entry.active}
+
+
+def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
+    """The standbys whose pods say that they have no data: nothing is gained by waiting for them."""
+    return {
+        pod
+        for pod in _standbys(entry)
+        if (report := reports.get(pod)) is not None and has_no_data(report, entry.partition)
+    }
 
 
 def _after(entry: PartitionConfiguration) -> Epoch:

@@ -6,7 +6,7 @@ time, since the new active waits for the lease of the old one; these rules only 
 
 from collections.abc import Mapping
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.model import Observation
@@ -28,13 +28,9 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     }
     if not sound or not _is_needed(observation, entry, sound):
         return None
-    candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared}
-    if not candidates:
-        # The standbys have started since they last heard from the active, which may come back: it
-        # would find out whether a volume went back to an older state.
-        if observation.silent_s.get(entry.active, 0.0) < _PATIENCE * _failover_after_s(observation):
-            return None
-        candidates = sound
+    candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared} or sound
+    if candidates is sound and not _may_promote_uncompared(observation, entry):
+        return None
     return min(candidates, key=lambda pod: (-candidates[pod].end_offset, pod))
 
 
@@ -51,18 +47,37 @@ def _is_needed(
     return any(replica.misses_active for replica in standbys.values())
 
 
+def _may_promote_uncompared(observation: Observation, entry: PartitionConfiguration) -> bool:
+    """Whether a standby may take over that has started since it last heard from its active.
+
+    The active may come back, and would find out whether the standby's volume went back to an older
+    state: so a silent active is waited for. An active that says that it cannot act is not.
+    """
+    silent_s = observation.silent_s.get(entry.active, 0.0)
+    is_heard = entry.active in observation.reports
+    return is_heard or silent_s >= _PATIENCE * _failover_after_s(observation)
+
+
 def _failover_after_s(observation: Observation) -> float:
     return parse_duration_ms(observation.resource.spec.rebalance.failover_after) / 1000
 
 
-def _cannot_act(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
-    """Whether a pod that answers says that its replica is lost, damaged or behind."""
-    if any(one.partition == entry.partition and not one.is_waiting for one in report.lost):
+def has_no_data(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether a pod that answers says that its replica is lost or damaged, or its volume gone."""
+    if any(one.partition == partition and not one.is_waiting for one in report.lost):
         return True
     if report.store_id is None:
-        return True  # Its volume is gone.
+        return True
     return any(
-        replica.is_damaged or replica.state == "behind"
+        replica.is_damaged
+        for replica in report.replicas
+        if replica.configuration.partition == partition
+    )
+
+
+def _cannot_act(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
+    return has_no_data(report, entry.partition) or any(
+        replica.state == "behind"
         for replica in report.replicas
         if replica.configuration.partition == entry.partition
     )
