@@ -64,7 +64,8 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     coordinated: Sequence | None = None
     losses: tuple[DataLoss, ...] = ()
     accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
-    asks_for_epoch: bool = False  # An active of several replicas that has started again.
+    # An active of several replicas that has started again, or waits for a lost learner.
+    asks_for_epoch: bool = False
     # Of an active: in-sync followers to remove, and learners to take into the in-sync set.
     silent: tuple[Ordinal, ...] = ()
     caught_up: tuple[Ordinal, ...] = ()

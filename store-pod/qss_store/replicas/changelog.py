@@ -10,12 +10,17 @@ from msgspec.structs import replace
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
 from qss_core.wire.messages import decode, encode
+from qss_store.replicas.changelog_entries import (
+    is_whole,
+    payload_size_of,
+    put_entry,
+    stored_of,
+)
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replication import active
 from qss_store.replication import log as logs
 from qss_store.replication.digest import NO_DIGEST, Digest, LogPoint, digest_after
 from qss_store.replication.entries import (
-    Entry,
     Payload,
     decode_entry,
     decode_head,
@@ -30,10 +35,8 @@ from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import (
     Command,
     LoggedCommand,
-    Stage,
     command_of,
     entry_of,
-    payload_bytes_of,
     payload_checksum_of,
 )
 
@@ -159,7 +162,7 @@ class Changelog:
             entry = entry_of(logged, self._bytes_total)
         data = encode_entry(entry)
         batch = self.engine.batch()
-        _put(batch, offset, data, payload)
+        put_entry(batch, offset, data, payload)
         self.engine.write(batch)
         self.log = log
         self._bytes_total += len(data) + len(payload)
@@ -193,7 +196,7 @@ class Changelog:
             log = logs.cut_tail(log, taken.cut_from)
             self._delete_from(batch, taken.cut_from)
         for offset, entry in enumerate(taken.entries, start=taken.first):
-            _put(batch, offset, entry.data, entry.payload)
+            put_entry(batch, offset, entry.data, entry.payload)
             log, _ = logs.append(log)
         if taken.cut_from is not None:
             self._cut_from(taken.cut_from, batch)
@@ -324,7 +327,7 @@ class Changelog:
         """Finds the offset below which entries are deleted; returns whether to look further."""
         start = max(self._examined, self.log.start)
         rows = self.engine.scan(CHANGELOG, lower=encode_offset(start))
-        looked_at = [_stored(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]
+        looked_at = [stored_of(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]
         now_ms = self._clock.wall_ms()
         self._due_below = logs.truncation_point(
             self.log,
@@ -374,32 +377,3 @@ def _watermark_of(meta: Mapping[bytes, bytes], applied: Offset) -> Offset:
     """Where the watermark is known to be at a start: a commit that had begun was under it."""
     applying = decode_offset(meta[APPLYING]) if APPLYING in meta else None
     return applied if applying is None else Offset(max(applied, applying + 1))
-
-
-def payload_size_of(entry: Entry) -> int:
-    """The bytes of an entry's payload; in version 1 the command tells it."""
-    payload = entry.payload
-    return payload_bytes_of(command_of(entry).command) if payload is None else payload.size
-
-
-def is_whole(sent: SentEntry) -> bool:
-    """Whether an entry has the payload that it was appended with."""
-    entry = decode_entry(sent.data)
-    command, payload = command_of(entry).command, entry.payload
-    if len(sent.payload) != payload_size_of(entry):
-        return False
-    if payload is not None:
-        return zlib.crc32(sent.payload) == payload.checksum
-    has_checksum = isinstance(command, Stage) and bool(command.checksum)
-    return not has_checksum or zlib.crc32(sent.payload) == payload_checksum_of(command, b"")
-
-
-def _put(batch: Batch, offset: int, data: bytes, payload: bytes | memoryview) -> None:
-    batch.put(CHANGELOG, encode_offset(offset), data)
-    if payload:
-        batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
-
-
-def _stored(key: bytes, data: bytes) -> logs.Stored:
-    head = decode_head(data)
-    return logs.Stored(decode_offset(key), head.wall_time_ms, head.bytes_before)

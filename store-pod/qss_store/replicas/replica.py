@@ -310,7 +310,16 @@ class Replica:
             return ()
         if not self.following.is_compared:
             return ()
-        return self.followers.silent(self._apply_loop.settings.replica_timeout_ms / 1000)
+        return self.followers.silent(self._replica_timeout_s)
+
+    def is_held_up(self) -> bool:
+        """Whether this active waits for a learner that does not catch up."""
+        is_active = self.log.role is Role.ACTIVE
+        return is_active and self.followers.is_held_up(self._replica_timeout_s)
+
+    @property
+    def _replica_timeout_s(self) -> float:
+        return self._apply_loop.settings.replica_timeout_ms / 1000
 
     @property
     def hello(self) -> Hello:

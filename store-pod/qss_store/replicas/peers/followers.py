@@ -260,6 +260,15 @@ class Followers:
             and (one.lost is not None or now_s - one.heard_s > timeout_s)
         )
 
+    def is_held_up(self, timeout_s: float) -> bool:
+        """Whether a learner counts that does not catch up: a new epoch ends the wait for it."""
+        followers, now_s = self._of_epoch(), self._now_s()
+        return any(
+            one.needs_copy or one.lost is not None or now_s - one.heard_s > timeout_s
+            for pod in self._changelog.log.counted
+            if (one := followers.get(pod)) is not None
+        )
+
     def is_near(self, pod: Ordinal) -> bool:
         """Whether the pod has a learner that does not count yet, and took all that it was sent."""
         follower, log = self._of_epoch().get(pod), self._changelog.log
