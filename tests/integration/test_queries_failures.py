@@ -34,15 +34,11 @@ async def spread(start_cluster: StartCluster) -> Cluster:
 
 async def replicated(start_cluster: StartCluster) -> Cluster:
     """One partition with the same rows on pods 0 and 1, active on 0; pod 2 has nothing."""
-    cluster = await start_cluster(
-        3, partitions=1, engine="memory", configurations=[configuration(0, 1)]
-    )
+    standby = configuration(0, 0, standbys=[1], epoch=3)
+    cluster = await start_cluster(3, partitions=1, engine="memory", configurations=[standby])
+    await cluster.until_level()
     await cluster.put_values(VALUES, {"in": {"0": 41}})
-    cluster.batch = 0
-    await cluster.assign([configuration(0, 0, learners=[1], epoch=2)])
-    # Pod 0 starts empty: the batch is written again.
-    await cluster.put_values(VALUES, {"in": {"0": 41}})
-    await cluster.assign([configuration(0, 0, standbys=[1], epoch=3)])
+    await cluster.until_level()
     return cluster
 
 
@@ -242,6 +238,7 @@ async def test_a_standby_that_is_behind_leaves_the_answer_to_the_active(
         2, partitions=1, engine="memory", configurations=[configuration(0, 0)]
     )
     await cluster.put_values(VALUES, {"in": {"0": 41}})
+    cluster.nodes[0].sends.cancel()  # The standby gets nothing.
     await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     standby = api(cluster, 1)
     bound = f"positionBound={encode_token(Position.of({'in': {0: 41}}))}"
@@ -257,16 +254,20 @@ async def test_a_standby_that_is_behind_leaves_the_answer_to_the_active(
     (await standby.get(f"{SCAN}/k01?{bound}")).problem(503, "NOT_UP_TO_BOUND")
 
 
-async def test_a_standby_that_cannot_tell_how_far_behind_it_is_is_too_stale(
+async def test_a_standby_is_as_stale_as_the_time_since_it_was_level_with_its_active(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
     cluster = await replicated(start_cluster)
-    path = f"{SCAN}/k01?maxStaleness=5"
-    answer = await api(cluster, 1).get(f"{path}&scope=local")
+    standby = api(cluster, 1)
+    assert await served_by(standby, f"{SCAN}/k01?maxStaleness=600&scope=local") == "words-1"
+    answer = await standby.get(f"{SCAN}/k01?maxStaleness=0&scope=local")
     assert answer.problem(503, "TOO_STALE")["retryAfterMs"] == 250
-    assert await served_by(api(cluster, 1), path) == "words-0", "the active is never stale"
-    scan = await api(cluster, 1).get(f"{SCAN}?maxStaleness=5&scope=local")
+    path = f"{SCAN}/k01?maxStaleness=0"
+    assert await served_by(standby, path) == "words-0", "the active is never stale"
+    scan = await standby.get(f"{SCAN}?maxStaleness=0&scope=local")
     assert reasons(scan.json()["partitions"]) == {"0": "TOO_STALE"}
+    lags = (await standby.get("/state/lags/words")).json()["partitions"]
+    assert 0 < lags["0"]["lagSeconds"] < 600
 
 
 async def test_a_learner_does_not_answer(start_cluster: StartCluster, api: MakeApi) -> None:

@@ -246,6 +246,7 @@ async def test_a_refused_slice_leaves_the_slices_of_other_partitions_staged(
     # Pod 0 also has a standby of partition 3.
     moved = [*cluster.configurations[:3], configuration(3, 1, standbys=[0], epoch=2)]
     await cluster.assign(moved)
+    await cluster.until_led()
     writer = cluster.writer(0)
     epoch = await writer.epoch()
     everywhere = dict.fromkeys((0, 1, 2, 3, 9), ROWS)

@@ -42,19 +42,24 @@ def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
     effect; a new store is not made while there are lines.
     """
     lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
-    usual = RebalanceSpec(paused=spec.rebalance.paused)
-    kept = msgspec.structs.replace(spec, standbys=0, rebalance=usual)
+    usual = _without_moves(spec.rebalance)
+    kept = msgspec.structs.replace(spec, rebalance=usual)
     return kept, lines
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
-    if spec.standbys > 0:
-        yield (
-            "spec.standbys",
-            f"{spec.standbys} is not supported yet: pods do not replicate to each other. Use 0",
-        )
-    usual = RebalanceSpec(paused=spec.rebalance.paused)
+    usual = _without_moves(spec.rebalance)
     yield from _other_than(spec.rebalance, usual, "spec.rebalance", _NO_MOVES)
+
+
+def _without_moves(rebalance: RebalanceSpec) -> RebalanceSpec:
+    """The block with the defaults of what only concerns moves between pods."""
+    usual = RebalanceSpec()
+    return msgspec.structs.replace(
+        rebalance,
+        acceptable_recovery_lag_bytes=usual.acceptable_recovery_lag_bytes,
+        max_warmup_replicas=usual.max_warmup_replicas,
+    )
 
 
 def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:

@@ -37,25 +37,11 @@ from qss_simulation.parts.store_type import extensions_of, wrong_index_rows
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.replication.messages import (
-    APPEND_PATH,
-    HELLO_PATH,
-    SNAPSHOT_END_PATH,
-    SNAPSHOT_PART_PATH,
-    SNAPSHOT_PATH,
-    AppendRequest,
-    Done,
-    HelloRequest,
-    SnapshotEnd,
-    SnapshotPartRequest,
-    SnapshotRequest,
-    decode_message,
-    encode_message,
-)
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Stage
 from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.pod_services import build_pod
+from qss_testing.pods.between_replicas import answer_of_replicas
 from qss_testing.pods.stores import open_reading
 
 _FORMAT = "Timestamped"  # Readers see rows in it, whatever the store's format is by now.
@@ -126,6 +112,8 @@ class PodProcess:
             return encode(metadata_of(self.pod.registry.check_store(names[2])))
         if names[0] == "read":
             return self._read(int(names[1]), parse_qs(parts.query))
+        if names[0] == "replication":
+            return await answer_of_replicas(self.services, parts.path, request.body)
         return await self._messages[parts.path](request.body)
 
     def _read(self, partition: int, given: dict[str, list[str]]) -> bytes:
@@ -158,33 +146,16 @@ class PodProcess:
 
             return answer
 
-        def between_replicas(
-            kind: type[Any], work: Callable[[Any], Awaitable[object]]
-        ) -> Callable[[bytes], Any]:
-            async def answer(body: bytes) -> bytes:
-                return encode_message(await work(decode_message(body, kind)))
-
-            return answer
-
         return {
             "transactions/prepare": of(PrepareRequest, services.participant.prepare),
             "transactions/commit": of(CommitPartitionsRequest, services.participant.commit),
             "transactions/abort": of(AbortPartitionsRequest, services.participant.abort),
             "transactions/resolve": of(ResolveRequest, services.coordinator.resolve),
-            HELLO_PATH: between_replicas(HelloRequest, services.receiver.hello),
-            APPEND_PATH: between_replicas(AppendRequest, services.receiver.append),
-            SNAPSHOT_PATH: between_replicas(SnapshotRequest, services.snapshots.begin),
-            SNAPSHOT_PART_PATH: between_replicas(SnapshotPartRequest, services.snapshots.part),
-            SNAPSHOT_END_PATH: between_replicas(SnapshotEnd, self._end_snapshot),
             "transactions/sequences": of(SequencesRequest, services.comparison.answer),
             "control/replicas": of(dict, lambda _: self.pod.report()),
             "control/assignment": of(StoreAssignment, self._assign),
             "control/accept-loss": of(AcceptLossRequest, self._accept_loss),
         }
-
-    async def _end_snapshot(self, request: SnapshotEnd) -> Done:
-        await self.services.snapshots.end(request.snapshot)
-        return Done()
 
     async def _assign(self, assignment: StoreAssignment) -> object:
         report = await self.pod.assign(assignment)

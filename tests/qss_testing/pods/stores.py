@@ -1,5 +1,6 @@
 """Stores in one process: real pods and listeners on the loopback; rows are really written."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from aiohttp import web
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
+from qss_core.errors import NotReadyError, UnreachableError
 from qss_core.formats.values import Format
 from qss_core.model import (
     Epoch,
@@ -54,8 +56,10 @@ from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
-from qss_store.writes.pod_services import build_pod
+from qss_store.writes.pod_services import PodServices, build_pod
+from qss_testing.pods.between_replicas import answer_of_replicas
 from qss_testing.pods.ports import PortsByOrdinal
+from qss_testing.waiting import wait_until_async
 
 STORE = StoreName("words")
 WRITER = "test"
@@ -139,16 +143,41 @@ def configuration(
 class Node:
     """One pod and its query listener; `port` stays the same across restarts."""
 
-    pod: Pod
+    services: PodServices
     session: PeerSession
     runner: web.AppRunner
     port: int
+    sends: "asyncio.Task[None]"
+
+    @property
+    def pod(self) -> Pod:
+        """The pod of this node."""
+        return self.services.pod
 
     async def close(self) -> None:
         """Stops listening and closes the pod."""
+        self.sends.cancel()
+        await asyncio.gather(self.sends, return_exceptions=True)
         await self.runner.cleanup()
         await self.session.close()
         await self.pod.close()
+
+
+class _NearPeers(Peers):
+    """Carries messages between replicas inside the process: these pods have no internal port."""
+
+    def __init__(self, session: PeerSession, cluster: "Cluster") -> None:
+        super().__init__(session)
+        self._cluster = cluster
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """Has the pod at this address answer a message between replicas."""
+        host, _, path = url.removeprefix("http://").partition("/")
+        for ordinal, node in self._cluster.nodes.items():
+            if self._cluster.url(ordinal) == f"http://{host}":
+                async with asyncio.timeout(timeout_s):
+                    return await answer_of_replicas(node.services, path, body)
+        raise UnreachableError(f"no pod runs at {host}")
 
 
 @dataclass(slots=True)
@@ -193,14 +222,41 @@ class Cluster:
             extensions=self.extensions,
         )
         session = PeerSession()
-        services = build_pod(config, Peers(session), self.clock, self.open_engine)
-        pod = services.pod
+        services = build_pod(config, _NearPeers(session, self), self.clock, self.open_engine)
         app = make_query_app(services, session)
         app[FAST_PATH] = _CountedFastPath(app[FAST_PATH], self.fast_answers)
         runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
-        node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])
-        await pod.start()
+        sends = asyncio.create_task(services.senders.run())
+        node = self.nodes[ordinal] = Node(services, session, runner, self.ports[ordinal], sends)
+        await services.pod.start()
         return node
+
+    async def until_level(self) -> None:
+        """Waits until all replicas have applied the same entries, and their actives may act."""
+
+        def is_level() -> bool:
+            for number in range(self.partitions):
+                active = self.active(number)
+                try:
+                    active.check_active()
+                except NotReadyError:
+                    return False
+                if any(one.log.applied != active.log.end for one in self.replicas(number)):
+                    return False
+            return True
+
+        await wait_until_async(is_level)
+
+    def replicas(self, partition: int) -> list[Replica]:
+        """The replicas of a partition on the pods that run."""
+        number = PartitionId(partition)
+        pods = [node.pod for node in self.nodes.values()]
+        return [
+            replica
+            for pod in pods
+            if (replica := pod.registry.replicas.get(number)) is not None
+            and replica.role is not None
+        ]
 
     async def stop_pod(self, ordinal: int) -> None:
         """Stops a pod; its volume stays."""

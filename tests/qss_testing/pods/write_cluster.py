@@ -1,5 +1,6 @@
 """A store in one process with internal and ops ports, and a plain writer."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from qss_client.chunks.chunk import encode_slice
+from qss_core.errors import NotReadyError
 from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
@@ -43,6 +45,7 @@ from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api
 from qss_testing.pods.ports import PortsByOrdinal, port_of
 from qss_testing.pods.stores import configuration, make_definition, open_memory
+from qss_testing.waiting import wait_until_async
 
 Rows = Mapping[bytes, bytes | None]
 SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, compare_timeout_s=0.5)
@@ -114,6 +117,8 @@ class WriteCluster:
         )
         self.pods[ordinal] = held
         await pod.start(compares=True)
+        sends = asyncio.create_task(services.senders.run())
+        stack.push_async_callback(_cancel, [sends])
         await comparison.first()
         coordination.go_on()
         return held
@@ -121,8 +126,7 @@ class WriteCluster:
     async def stop_pod(self, ordinal: int) -> None:
         """Stops a pod; its volume stays."""
         held = self.pods.pop(ordinal)
-        for task in held.coordination.tasks:
-            task.cancel()
+        await _cancel([*held.coordination.tasks, *held.services.copies.tasks])
         await held.stack.aclose()
 
     async def assign(self, configurations: Sequence[PartitionConfiguration]) -> None:
@@ -130,6 +134,19 @@ class WriteCluster:
         self.configurations = configurations
         for held in self.pods.values():
             await held.pod.assign(self.assignment)
+
+    async def until_led(self) -> None:
+        """Waits until every active may act: its standbys have taken its epoch."""
+
+        def is_led() -> bool:
+            try:
+                for partition in range(self.definition.partitions):
+                    self.replica(partition).check_active()
+            except NotReadyError:
+                return False
+            return True
+
+        await wait_until_async(is_led)
 
     @property
     def assignment(self) -> StoreAssignment:
@@ -171,6 +188,12 @@ class WriteCluster:
     def writer(self, ordinal: int = 0, name: str = "job") -> "Writer":
         """A writer that sends its requests to one pod."""
         return Writer(self.pods[ordinal].internal, name, self.definition.store_id)
+
+
+async def _cancel(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

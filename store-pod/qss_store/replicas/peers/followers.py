@@ -29,7 +29,7 @@ HEARTBEAT_S = 1.0
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.1, 1.0
 _NOT_YET = Offset(-1)
-_FIRST, _NO_EPOCH = Offset(0), Epoch(0)
+_NO_EPOCH = Epoch(0)
 
 
 @dataclass(slots=True)
@@ -274,8 +274,9 @@ class Followers:
         follower, log = self._of_epoch().get(pod), self._changelog.log
         if follower is None or not follower.was_sent_all or pod in self._counted:
             return False
+        held = log.durable.get(pod)  # None before it acknowledged anything in this epoch.
         is_learner = log.configuration.role_of(pod) is Role.LEARNER
-        return is_learner and log.durable.get(pod, _FIRST) >= self._peers.next[pod]
+        return is_learner and held is not None and held >= self._peers.next[pod]
 
     async def count(self, learner: Ordinal) -> None:
         """Has the watermark wait for a learner, too; then it may be asked for."""
