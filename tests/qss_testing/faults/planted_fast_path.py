@@ -77,8 +77,8 @@ PLANTS = (
     _damage(
         "a handler that works is taken for idle",
         "connection/protocol.py",
-        "waits = self._request_count == 0 if waiter is None else not waiter.done()",
-        "waits = waiter is None or not waiter.done()",
+        "return self._request_count == 0 if waiter is None else not waiter.done()",
+        "return waiter is None or not waiter.done()",
     ),
     _damage(
         "the beginning of a head is taken for its end",

@@ -143,7 +143,7 @@ class Connection(web.RequestHandler):
     @property
     def is_waiting(self) -> bool:
         """Whether no request is under way, and the client is taking no answer."""
-        if self._current_request is not None or self._messages or self._paused:
+        if self._paused or not (self._handler_waits() or self._handler_has_ended()):
             return False
         if self._out is None or not self._out.get_write_buffer_size():
             return True
@@ -196,11 +196,21 @@ class Connection(web.RequestHandler):
 
     def _is_idle(self) -> bool:
         """Whether the handler waits for a request, and the client takes its answers."""
+        blocked = self._paused or self._upgraded or self._close or self._force_close
+        return self._handler_waits() and not blocked
+
+    def _handler_waits(self) -> bool:
+        """Whether all requests that came are answered, and the next one would be handled at once.
+
+        `_messages` and `_current_request` do not tell: aiohttp takes a message one turn before it
+        sets the request, and forgets the request before it writes the answer.
+        """
         waiter = self._waiter
         # Before the first request the handler may not wait yet.
-        waits = self._request_count == 0 if waiter is None else not waiter.done()
-        blocked = self._paused or self._upgraded or self._close or self._force_close
-        return waits and not blocked
+        return self._request_count == 0 if waiter is None else not waiter.done()
+
+    def _handler_has_ended(self) -> bool:
+        return self._task_handler is None or self._task_handler.done()
 
     def _measure(self, size: int, *, has_new: bool, is_head: bool) -> None:
         """Limits a head that is not complete yet, in bytes and in time."""
@@ -221,8 +231,8 @@ class Connection(web.RequestHandler):
             self._set_head_timer(self._limits.head_timeout_s)
 
     def _refuse_head(self) -> None:
-        """Sends the refusal if no other answer is being written, and closes."""
-        if self.transport is None or self._current_request is not None or self._messages:
+        """Sends the refusal if all earlier requests are answered, and closes."""
+        if self.transport is None or not self._handler_waits():
             self.force_close()
             return
         self.transport.write(_raw_answer(head_too_large()))
