@@ -83,8 +83,8 @@ PLANTS = (
     _damage(
         "the beginning of a head is taken for its end",
         "connection/protocol.py",
-        'self._is_parsed = self._request_count > seen and data.endswith(b"\\r\\n\\r\\n")',
-        "self._is_parsed = self._request_count > seen",
+        'self._is_parsed = has_new and data.endswith(b"\\r\\n\\r\\n")',
+        "self._is_parsed = has_new",
     ),
     _damage(
         "a large head that comes at once is read",

@@ -162,8 +162,8 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Answers by the fast path, or gives the data to aiohttp."""
-        if not data:  # aiohttp calls this with no data.
-            super().data_received(data)
+        if not data:  # aiohttp parses the bytes that it kept behind a full queue.
+            self._parse(data)
             return
         if self._is_refused:
             return
@@ -177,15 +177,22 @@ class Connection(web.RequestHandler):
                 assert self.transport is not None, "data came from it"
                 self.transport.write(answer)
                 return
+        has_new = self._parse(data)
+        if frame is None or not self._is_parsed:
+            # If the data ends with the head, the next byte starts a request.
+            self._is_parsed = has_new and data.endswith(b"\r\n\r\n")
+
+    def _parse(self, data: bytes) -> bool:
+        """Gives the data to aiohttp, and limits heads; returns whether requests were found."""
         seen = self._request_count
         is_head = self._last_body is None or self._last_body.is_eof()
         super().data_received(data)
-        if self._request_count > seen and not is_head and not self._last_body.is_eof():
+        has_new = self._request_count > seen
+        if has_new and not is_head and not self._last_body.is_eof():
             self._break_body()
-        if frame is None or not self._is_parsed:
-            # If the data ends with the head, the next byte starts a request.
-            self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
-        self._measure(len(data), has_new=self._request_count > seen, is_head=is_head)
+        if data or has_new:
+            self._measure(len(data), has_new=has_new, is_head=is_head)
+        return has_new
 
     def _break_body(self) -> None:
         """Tells the reader of a body that it cannot be parsed; the parser tells the next reader."""
@@ -219,8 +226,7 @@ class Connection(web.RequestHandler):
                 self.head_bytes_max = self._limits.head_bytes_max
             self._head_bytes = 0
             self._set_head_timer(None)
-            if self._messages:
-                _, self._last_body = self._messages[-1]
+            self._note_last_body()
             return
         if not is_head or self._upgraded:
             return
@@ -229,6 +235,10 @@ class Connection(web.RequestHandler):
             self._refuse_head()
         elif self._head_handle is None:
             self._set_head_timer(self._limits.head_timeout_s)
+
+    def _note_last_body(self) -> None:
+        if self._messages:
+            _, self._last_body = self._messages[-1]
 
     def _refuse_head(self) -> None:
         """Sends the refusal if all earlier requests are answered, and closes."""
@@ -288,6 +298,7 @@ class Connection(web.RequestHandler):
         """Writes the rest of an answer, and lets other connections run before the next request."""
         finished = await super().finish_response(request, resp, start_time)
         self._places.heard(self)
+        self._note_last_body()  # A declined upgrade is followed by requests that were kept.
         if self._messages:  # aiohttp would answer hundreds of them in one round.
             await self._turns.give_way()
         return finished
