@@ -162,7 +162,7 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Answers by the fast path, or gives the data to aiohttp."""
-        if not data:  # aiohttp parses the bytes that it kept behind a full queue.
+        if not data:  # aiohttp parses bytes that it kept.
             self._parse(data)
             return
         if self._is_refused:

@@ -5,6 +5,7 @@ before the handler begins, and after the handler returned but before the answer 
 """
 
 import asyncio
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE
 
 from qss_store.http.connection.limits import ConnectionPlaces
 from qss_store.http.connection.protocol import LISTENER_LIMITS, Connection, ListenerLimits
@@ -21,6 +23,7 @@ from qss_store.runtime.heavy_turns import HeavyTurns
 
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST_REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+HEAD_OF_A_BODY = b"PUT /small HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n"
 PART_OF_TOO_LARGE_A_HEAD = b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000
 
 BEFORE_THE_HANDLER, AFTER_THE_HANDLER, NEVER = "before the handler", "after the handler", "never"
@@ -132,3 +135,19 @@ async def test_a_connection_whose_handler_has_ended_waits_when_its_client_takes_
     await talk.transport.is_closed.wait()
     assert talk.transport.written
     assert talk.connection.is_waiting
+
+
+async def test_a_body_behind_a_full_queue_is_not_taken_for_a_head_while_a_handler_works() -> None:
+    is_open: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    requests = itertools.count(1)
+
+    def act(connection: Connection) -> None:
+        # aiohttp has just parsed on, since half of its queue is empty.
+        if next(requests) == MAX_MSG_QUEUE_SIZE // 2:
+            connection.data_received(b"a" * 70_000)
+            is_open.set_result(connection.transport is not None)
+
+    talk = Talk(BEFORE_THE_HANDLER, act)
+    talk.connection.data_received(REQUEST * (MAX_MSG_QUEUE_SIZE + 1) + HEAD_OF_A_BODY)
+    assert await is_open
+    talk.connection.drop()
