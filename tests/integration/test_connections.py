@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE
 
 from qss_store.http.connection.protocol import LISTENER_LIMITS, Connection, ListenerLimits
 from qss_store.http.middleware import shell_middlewares
@@ -291,6 +292,27 @@ async def test_a_body_is_not_taken_for_a_head(start: Start) -> None:
             talker[1].write(b"a" * 10_000)
             await asyncio.sleep(0)
         assert b"200" in await answer(talker, b"")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        [GET] * (2 * MAX_MSG_QUEUE_SIZE),
+        [GET.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")],
+    ],
+    ids=["behind a full queue", "behind a declined upgrade"],
+)
+async def test_the_body_of_a_request_that_aiohttp_kept_is_not_taken_for_a_head(
+    start: Start, kept: list[bytes]
+) -> None:
+    server = await start()
+    talker = await server.connect()
+    with_body = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 200000\r\n\r\n")
+    talker[1].write(b"".join(kept) + with_body)
+    for _ in kept:
+        assert b"200" in await answer(talker, b"")
+    assert b"200" in await answer(talker, b"a" * 200_000)
+    assert b"200" in await answer(talker)
 
 
 async def test_a_head_that_comes_too_slowly_ends_its_connection(start: Start) -> None:

@@ -1,16 +1,17 @@
-"""Bugs of the fast path, of one line each, that its fuzz has to find.
+"""Bugs of the fast path and of its connections, of one line each, that a test has to find.
 
-`make planted` runs the short fuzz with each of them in turn.
+`make planted` runs the short fuzz, or the named test, with each of them in turn.
 """
 
 from qss_testing.faults.planted import Change, Plant, run
 
 _HTTP = "store-pod/qss_store/http"
 _FUZZ = "tests/integration/test_fast_path_fuzz.py"
+_CONNECTION = "tests/unit/qss_store/http/test_connection.py"
 
 
-def _damage(name: str, file: str, whole: str, damaged: str) -> Plant:
-    return Plant(name, (Change(f"{_HTTP}/{file}", whole, damaged),), _FUZZ)
+def _damage(name: str, file: str, whole: str, damaged: str, test: str = _FUZZ) -> Plant:
+    return Plant(name, (Change(f"{_HTTP}/{file}", whole, damaged),), test)
 
 
 PLANTS = (
@@ -77,14 +78,14 @@ PLANTS = (
     _damage(
         "a handler that works is taken for idle",
         "connection/protocol.py",
-        "waits = self._request_count == 0 if waiter is None else not waiter.done()",
-        "waits = waiter is None or not waiter.done()",
+        "return self._request_count == 0 if waiter is None else not waiter.done()",
+        "return waiter is None or not waiter.done()",
     ),
     _damage(
         "the beginning of a head is taken for its end",
         "connection/protocol.py",
-        'self._is_parsed = self._request_count > seen and data.endswith(b"\\r\\n\\r\\n")',
-        "self._is_parsed = self._request_count > seen",
+        'self._is_parsed = has_new and data.endswith(b"\\r\\n\\r\\n")',
+        "self._is_parsed = has_new",
     ),
     _damage(
         "a large head that comes at once is read",
@@ -103,6 +104,45 @@ PLANTS = (
         "connection/protocol.py",
         "if isinstance(exc, LineTooLong) or _has_too_many_headers(exc):",
         "if isinstance(exc, LineTooLong):",
+    ),
+    _damage(
+        "the refusal of a head overtakes an answer",
+        "connection/protocol.py",
+        "self.transport is None or not self._handler_waits():",
+        "self.transport is None or self._current_request is not None or self._messages:",
+        f"{_CONNECTION}"
+        "::test_the_refusal_of_a_head_is_not_sent_before_the_answer_of_an_earlier_request",
+    ),
+    _damage(
+        "a connection waits whose request is under way",
+        "connection/protocol.py",
+        "self._paused or not (self._handler_waits() or self._handler_has_ended()):",
+        "self._paused or self._current_request is not None or self._messages:",
+        f"{_CONNECTION}::test_a_connection_whose_request_is_not_answered_yet_does_not_wait",
+    ),
+    _damage(
+        "a connection whose handler has ended never waits",
+        "connection/protocol.py",
+        "(self._handler_waits() or self._handler_has_ended())",
+        "self._handler_waits()",
+        f"{_CONNECTION}"
+        "::test_a_connection_whose_handler_has_ended_waits_when_its_client_takes_no_rest",
+    ),
+    _damage(
+        "requests behind a full queue are not noted",
+        "connection/protocol.py",
+        "        if data or has_new:\n",
+        "        if data:\n",
+        f"{_CONNECTION}"
+        "::test_a_body_behind_a_full_queue_is_not_taken_for_a_head_while_a_handler_works",
+    ),
+    _damage(
+        "requests behind a declined upgrade are not noted",
+        "connection/protocol.py",
+        "        self._note_last_body()  # A declined",
+        "        # A declined",
+        "tests/integration/test_connections.py"
+        "::test_the_body_of_a_request_that_aiohttp_kept_is_not_taken_for_a_head",
     ),
     _damage(
         "the server says its name",

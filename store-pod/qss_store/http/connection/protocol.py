@@ -143,7 +143,7 @@ class Connection(web.RequestHandler):
     @property
     def is_waiting(self) -> bool:
         """Whether no request is under way, and the client is taking no answer."""
-        if self._current_request is not None or self._messages or self._paused:
+        if self._paused or not (self._handler_waits() or self._handler_has_ended()):
             return False
         if self._out is None or not self._out.get_write_buffer_size():
             return True
@@ -162,8 +162,8 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Answers by the fast path, or gives the data to aiohttp."""
-        if not data:  # aiohttp calls this with no data.
-            super().data_received(data)
+        if not data:  # aiohttp parses bytes that it kept.
+            self._parse(data)
             return
         if self._is_refused:
             return
@@ -177,15 +177,22 @@ class Connection(web.RequestHandler):
                 assert self.transport is not None, "data came from it"
                 self.transport.write(answer)
                 return
+        has_new = self._parse(data)
+        if frame is None or not self._is_parsed:
+            # If the data ends with the head, the next byte starts a request.
+            self._is_parsed = has_new and data.endswith(b"\r\n\r\n")
+
+    def _parse(self, data: bytes) -> bool:
+        """Gives the data to aiohttp, and limits heads; returns whether requests were found."""
         seen = self._request_count
         is_head = self._last_body is None or self._last_body.is_eof()
         super().data_received(data)
-        if self._request_count > seen and not is_head and not self._last_body.is_eof():
+        has_new = self._request_count > seen
+        if has_new and not is_head and not self._last_body.is_eof():
             self._break_body()
-        if frame is None or not self._is_parsed:
-            # If the data ends with the head, the next byte starts a request.
-            self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
-        self._measure(len(data), has_new=self._request_count > seen, is_head=is_head)
+        if data or has_new:
+            self._measure(len(data), has_new=has_new, is_head=is_head)
+        return has_new
 
     def _break_body(self) -> None:
         """Tells the reader of a body that it cannot be parsed; the parser tells the next reader."""
@@ -196,11 +203,21 @@ class Connection(web.RequestHandler):
 
     def _is_idle(self) -> bool:
         """Whether the handler waits for a request, and the client takes its answers."""
+        blocked = self._paused or self._upgraded or self._close or self._force_close
+        return self._handler_waits() and not blocked
+
+    def _handler_waits(self) -> bool:
+        """Whether all requests that came are answered, and the next one would be handled at once.
+
+        `_messages` and `_current_request` do not tell: aiohttp takes a message one turn before it
+        sets the request, and forgets the request before it writes the answer.
+        """
         waiter = self._waiter
         # Before the first request the handler may not wait yet.
-        waits = self._request_count == 0 if waiter is None else not waiter.done()
-        blocked = self._paused or self._upgraded or self._close or self._force_close
-        return waits and not blocked
+        return self._request_count == 0 if waiter is None else not waiter.done()
+
+    def _handler_has_ended(self) -> bool:
+        return self._task_handler is None or self._task_handler.done()
 
     def _measure(self, size: int, *, has_new: bool, is_head: bool) -> None:
         """Limits a head that is not complete yet, in bytes and in time."""
@@ -209,8 +226,7 @@ class Connection(web.RequestHandler):
                 self.head_bytes_max = self._limits.head_bytes_max
             self._head_bytes = 0
             self._set_head_timer(None)
-            if self._messages:
-                _, self._last_body = self._messages[-1]
+            self._note_last_body()
             return
         if not is_head or self._upgraded:
             return
@@ -220,9 +236,13 @@ class Connection(web.RequestHandler):
         elif self._head_handle is None:
             self._set_head_timer(self._limits.head_timeout_s)
 
+    def _note_last_body(self) -> None:
+        if self._messages:
+            _, self._last_body = self._messages[-1]
+
     def _refuse_head(self) -> None:
-        """Sends the refusal if no other answer is being written, and closes."""
-        if self.transport is None or self._current_request is not None or self._messages:
+        """Sends the refusal if all earlier requests are answered, and closes."""
+        if self.transport is None or not self._handler_waits():
             self.force_close()
             return
         self.transport.write(_raw_answer(head_too_large()))
@@ -278,6 +298,7 @@ class Connection(web.RequestHandler):
         """Writes the rest of an answer, and lets other connections run before the next request."""
         finished = await super().finish_response(request, resp, start_time)
         self._places.heard(self)
+        self._note_last_body()  # A declined upgrade is followed by requests that were kept.
         if self._messages:  # aiohttp would answer hundreds of them in one round.
             await self._turns.give_way()
         return finished
