@@ -23,6 +23,7 @@ from qss_store.reads.scans.open_scan import RowScan, open_scan
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import Extensions
 from qss_store.storage.engine import META
+from qss_testing.clients.readings import prepared_reading
 from qss_testing.pods.stores import (
     WRITER,
     Cluster,
@@ -31,7 +32,6 @@ from qss_testing.pods.stores import (
     commit_rows,
     open_memory,
     open_rocksdb,
-    prepared_reading,
     stage_rows,
 )
 from qss_testing.reference.migrations import change_format, move_all, only_replica

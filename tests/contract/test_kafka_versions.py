@@ -7,12 +7,8 @@ import pytest
 
 from qss_core.positions import Position
 from qss_store.reads.routing.admission import Reading
-from qss_testing.pods.stores import (
-    Cluster,
-    Put,
-    commit_rows,
-    open_reading,
-)
+from qss_testing.clients.readings import open_reading
+from qss_testing.pods.stores import Cluster, Put, commit_rows
 from qss_testing.reference.kafka_vectors import VECTORS, Vector
 from qss_testing.reference.kafka_versions import (
     LATEST_SEGMENT,

@@ -6,12 +6,8 @@ from random import Random  # noqa: TID251 the seed is the test's id.
 import pytest
 
 from qss_store.reads.routing.admission import Reading
-from qss_testing.pods.stores import (
-    Cluster,
-    Put,
-    commit_rows,
-    open_reading,
-)
+from qss_testing.clients.readings import open_reading
+from qss_testing.pods.stores import Cluster, Put, commit_rows
 from qss_testing.reference.versions import VERSIONED, Versions, stored_as_of, stored_between
 
 MINUTE = 60_000

@@ -10,9 +10,10 @@ from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreSettings
 from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.transactions.commands import Barrier
+from qss_testing.clients.readings import open_reading
 from qss_testing.faults.damage import SPOILT, spoil, spoilt_cluster
 from qss_testing.faults.rolled_back import values, write
-from qss_testing.pods.stores import configuration, open_reading
+from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import WriteCluster
 
 NEXT_FORMAT = Format.TimestampedWithHeaders

@@ -14,7 +14,8 @@ from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
-from qss_testing.pods.stores import STORE, Cluster, Put, open_rocksdb, prepared_reading, stage_rows
+from qss_testing.clients.readings import prepared_reading
+from qss_testing.pods.stores import STORE, Cluster, Put, open_rocksdb, stage_rows
 from qss_testing.reference.migrations import only_replica
 from qss_testing.reference.own_stores import BY_VALUE, by_value
 

@@ -19,7 +19,8 @@ from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Abort
 from qss_testing.clients.http import Api
 from qss_testing.clients.qss_command import Qss
-from qss_testing.pods.stores import Cluster, Put, commit_chunks, prepared_reading, stage_rows
+from qss_testing.clients.readings import prepared_reading
+from qss_testing.pods.stores import Cluster, Put, commit_chunks, stage_rows
 from qss_testing.pods.timed_stores import SESSION, WINDOW
 
 StartCluster = Callable[..., Awaitable[Cluster]]

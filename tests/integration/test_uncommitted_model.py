@@ -14,14 +14,8 @@ from qss_core.model import Isolation, PartitionId, StoreType
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.routing.admission import Reading
 from qss_store.storage.views.segmented import SegmentedView
-from qss_testing.pods.stores import (
-    Cluster,
-    make_definition,
-    open_memory,
-    open_reading,
-    open_rocksdb,
-    prepared_reading,
-)
+from qss_testing.clients.readings import open_reading, prepared_reading
+from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
 from qss_testing.reference.store_reference import Rows
 from qss_testing.reference.uncommitted_model import MINUTE, Model, in_format
 

@@ -11,6 +11,7 @@ from qss_core.model import Epoch, PartitionId
 from qss_simulation.parts.disk import DatabaseFiles
 from qss_simulation.world import World
 
+_OF_STANDBYS = 0.2
 _OF_FORMAT = 0.7
 _FORMATS = (Format.Timestamped, Format.TimestampedWithHeaders)  # Both keep the times of rows.
 _RAISED = 0.5
@@ -189,7 +190,10 @@ class Faults:
     async def _edit(self) -> None:
         """A person edits the resource: rows move to another format, or logs are cut elsewhere."""
         api, spec = self._world.api, self._world.api.resource.spec
-        if self._random.random() < _OF_FORMAT:
+        if spec.standbys < spec.replicas - 1 and self._random.random() < _OF_STANDBYS:
+            self._world.trace.note("standbys", str(spec.standbys + 1))
+            api.edit(structs.replace(spec, standbys=spec.standbys + 1))
+        elif self._random.random() < _OF_FORMAT:
             wanted = self._random.choice(_FORMATS)
             self._world.trace.note("format", wanted)
             rows = structs.replace(spec.store, format=wanted)

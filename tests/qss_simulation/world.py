@@ -209,7 +209,7 @@ class World:
     @property
     def standbys(self) -> int:
         """How many standbys the resource asks for."""
-        return self._spec.effective_standbys
+        return self.api.resource.spec.effective_standbys
 
     @property
     def is_redundant(self) -> bool:

@@ -95,6 +95,11 @@ def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]
             f"cannot change from {old.replicas} to {spec.replicas} yet: partitions do not move "
             "between pods",
         )
+    if spec.standbys < old.standbys:
+        yield (
+            "spec.standbys",
+            f"cannot change from {old.standbys} to {spec.standbys} yet: replicas are not removed",
+        )
 
 
 def _other_than(

@@ -41,8 +41,8 @@ from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Stage
 from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.pod_services import build_pod
-from qss_testing.pods.between_replicas import answer_of_replicas
-from qss_testing.pods.stores import open_reading
+from qss_testing.clients.near_peers import answer_of_replicas
+from qss_testing.clients.readings import open_reading
 
 _FORMAT = "Timestamped"  # Readers see rows in it, whatever the store's format is by now.
 _TIME_BYTES = 8

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from aiohttp import web
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
-from qss_core.errors import NotReadyError, UnreachableError
-from qss_core.formats.values import Format
+from qss_core.errors import NotReadyError
 from qss_core.model import (
     Epoch,
     Isolation,
@@ -35,21 +34,16 @@ from qss_core.model import (
 from qss_core.model import Sequence as BatchSequence
 from qss_core.partitioning import partition_of
 from qss_core.positions import PositionJson
-from qss_core.queries.parameters import ReadOptions
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import ChunkReference, PartitionCommit
-from qss_store.http.connection.protocol import FastPath
 from qss_store.http.query.app import make_query_app
 from qss_store.http.server import FAST_PATH, make_runner
-from qss_store.reads.codec import codec_of
-from qss_store.reads.request import ReadRequest
-from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.clock import Clock, SystemClock
-from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
 from qss_store.storage.memory_engine import MemoryEngine
@@ -57,7 +51,8 @@ from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
 from qss_store.writes.pod_services import PodServices, build_pod
-from qss_testing.pods.between_replicas import answer_of_replicas
+from qss_testing.clients.counted_fast_path import CountedFastPath
+from qss_testing.clients.near_peers import NearPeers
 from qss_testing.pods.ports import PortsByOrdinal
 from qss_testing.waiting import wait_until_async
 
@@ -163,23 +158,6 @@ class Node:
         await self.pod.close()
 
 
-class _NearPeers(Peers):
-    """Carries messages between replicas inside the process: these pods have no internal port."""
-
-    def __init__(self, session: PeerSession, cluster: "Cluster") -> None:
-        super().__init__(session)
-        self._cluster = cluster
-
-    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
-        """Has the pod at this address answer a message between replicas."""
-        host, _, path = url.removeprefix("http://").partition("/")
-        for ordinal, node in self._cluster.nodes.items():
-            if self._cluster.url(ordinal) == f"http://{host}":
-                async with asyncio.timeout(timeout_s):
-                    return await answer_of_replicas(node.services, path, body)
-        raise UnreachableError(f"no pod runs at {host}")
-
-
 @dataclass(slots=True)
 class Cluster:
     """A store on several pods of one process."""
@@ -222,14 +200,21 @@ class Cluster:
             extensions=self.extensions,
         )
         session = PeerSession()
-        services = build_pod(config, _NearPeers(session, self), self.clock, self.open_engine)
+        services = build_pod(
+            config, NearPeers(session, self.services_at), self.clock, self.open_engine
+        )
         app = make_query_app(services, session)
-        app[FAST_PATH] = _CountedFastPath(app[FAST_PATH], self.fast_answers)
+        app[FAST_PATH] = CountedFastPath(app[FAST_PATH], self.fast_answers)
         runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
         sends = asyncio.create_task(services.senders.run())
         node = self.nodes[ordinal] = Node(services, session, runner, self.ports[ordinal], sends)
         await services.pod.start()
         return node
+
+    def services_at(self, url: str) -> PodServices | None:
+        """The services of the pod that runs at an address."""
+        at = {self.url(ordinal): node.services for ordinal, node in self.nodes.items()}
+        return at.get(url)
 
     async def until_level(self) -> None:
         """Waits until all replicas have applied the same entries, and their actives may act."""
@@ -329,22 +314,6 @@ class Cluster:
         await self.put(rows, position)
 
 
-class _CountedFastPath:
-    """A fast path that notes for each request whether it answered."""
-
-    def __init__(self, inner: FastPath, answered: list[bool]) -> None:
-        self._inner = inner
-        self._answered = answered
-
-    def frame(self, data: bytes) -> Any:
-        return self._inner.frame(data)
-
-    def answer(self, frame: Any) -> bytes | None:
-        found = self._inner.answer(frame)
-        self._answered.append(found is not None)
-        return found
-
-
 def slice_of(definition: StoreDefinition, partition: int, rows: Sequence[Put]) -> Slice:
     """The rows as a checked slice of a writer."""
     columns = {
@@ -415,38 +384,6 @@ async def commit_chunks(
     )
     committed = await replica.append(Commit(commit=commit))
     assert committed.failure is None, committed.failure
-
-
-def open_reading(
-    pod: Pod,
-    options: ReadOptions | None = None,
-    store_format: str = "",
-    partition: int = 0,
-    since: int = 0,
-) -> Reading:
-    """The state that a read of a partition gets, in the store's format or another one.
-
-    The state is at least at the sequence `since`.
-    """
-    request = _request(pod, options, store_format)
-    return read(pod, PartitionId(partition), request, _nothing, BatchSequence(since))[0]
-
-
-async def prepared_reading(
-    pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
-) -> Reading:
-    """As `open_reading`, after the requested uncommitted rows were placed."""
-    request = _request(pod, options, store_format)
-    return (await read_prepared(pod, PartitionId(partition), request, _nothing))[0]
-
-
-def _request(pod: Pod, options: ReadOptions | None, store_format: str) -> ReadRequest[None]:
-    codec = codec_of(pod.registry.placed().definition, pod.indexing)
-    codec = replace(codec, format=Format(store_format or codec.format))
-    return ReadRequest(codec, None, options or ReadOptions())
-
-
-def _nothing(_: Reading) -> None: ...
 
 
 def raised_to(

@@ -3,5 +3,6 @@
 `epochs` makes the next configuration of a partition where a report asks for it: an active that has
 started again gets a new epoch, a standby that is silent or lost leaves the in-sync set, a learner
 that has caught up joins it. `failover` chooses the standby that takes over from an active which
-cannot act. A change takes one epoch, and is published before any pod hears of it.
+cannot act, `additions` places the replicas that partitions lack. A change takes one epoch, and is
+published before any pod hears of it.
 """

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.losses import with_taken_losses
-from qss_operator.planning.membership.failover import has_no_data, successor_of
+from qss_operator.planning.membership.additions import missing_replicas_of
+from qss_operator.planning.membership.failover import SOUND, has_no_data, successor_of
 from qss_operator.planning.model import Observation
 
 Reports = Mapping[Ordinal, ReplicasReport]
@@ -30,12 +31,16 @@ def next_configurations(
     """
     reports = observation.reports
     is_made = not is_creating or _holds_all(reports, entries)
+    lacking = missing_replicas_of(observation, entries) if is_made else {}
     found = []
     for number in sorted(entries):
         entry = entries[number]
         taken = with_taken_losses(observation, entry)
         if taken is entry and is_made:
             taken = _next(observation, entry)
+        if taken is entry and (added := lacking.get(number)) and _is_served(reports, entry):
+            replicas = (*entry.replicas, *added)
+            taken = replace(entry, epoch=_after(entry), replicas=replicas)
         found.append(taken)
     return tuple(found)
 
@@ -49,13 +54,17 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
         return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
     if active is None:
         return entry
-    if removed := _gone(observation.reports, entry) | set(active.silent) & _standbys(entry):
+    # An active that is behind knows of no entry that its standbys lack, and has none to give.
+    is_sound = active.state in SOUND
+    silent = set(active.silent) & _standbys(entry) if is_sound else set()
+    if removed := _gone(observation.reports, entry) | silent:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
     if active.asks_for_epoch:
         return replace(entry, epoch=_after(entry))
-    if joining := [pod for pod in active.caught_up if pod not in entry.in_sync]:
+    joining = [pod for pod in active.caught_up if pod not in entry.in_sync]
+    if joining and is_sound:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
     return entry
 
@@ -71,6 +80,11 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
         for pod in _standbys(entry)
         if (report := reports.get(pod)) is not None and has_no_data(report, entry.partition)
     }
+
+
+def _is_served(reports: Reports, entry: PartitionConfiguration) -> bool:
+    active = replica_of(reports, entry.active, entry)
+    return active is not None and active.state in SOUND
 
 
 def _after(entry: PartitionConfiguration) -> Epoch:

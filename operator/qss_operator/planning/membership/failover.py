@@ -11,7 +11,7 @@ from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.model import Observation
 
-_SOUND = ("serving", "opening")
+SOUND = ("serving", "opening")  # The states of a replica that is not failed or behind.
 _PATIENCE = 3  # Times `failoverAfter`, before a standby is promoted that was not compared.
 
 
@@ -87,6 +87,6 @@ def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
     if report is None:
         return None
     for replica in report.replicas:
-        if replica.configuration == entry and replica.state in _SOUND:
+        if replica.configuration == entry and replica.state in SOUND:
             return replica
     return None

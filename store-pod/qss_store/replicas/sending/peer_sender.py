@@ -75,9 +75,14 @@ class PeerSender:
                 await asyncio.sleep(_RETRY_S_MAX)
 
     def _replicas(self) -> list[Replica]:
+        """The actives that send to the pod; one whose volume went back has nothing to give."""
         replicas = list(self._registry.replicas.values())
         return [
-            one for one in replicas if not one.has_failed and one.followers.sends_to(self._peer)
+            one
+            for one in replicas
+            if one.followers.sends_to(self._peer)
+            and not one.has_failed
+            and self._registry.is_the_data(one)
         ]
 
     async def _round(self, replicas: Sequence[Replica]) -> bool:

@@ -1,6 +1,9 @@
-"""Answers messages between replicas without HTTP, as the internal port does."""
+"""Carries messages between replicas without HTTP: some pods of tests have no internal port."""
 
-from qss_core.errors import MalformedRequestError
+import asyncio
+from collections.abc import Callable
+
+from qss_core.errors import MalformedRequestError, UnreachableError
 from qss_store.replication.messages import (
     APPEND_PATH,
     HELLO_PATH,
@@ -16,7 +19,28 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
+from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.writes.pod_services import PodServices
+
+
+class NearPeers(Peers):
+    """Asks the services of pods in this process; other messages go over HTTP."""
+
+    def __init__(
+        self, session: PeerSession, services_at: Callable[[str], PodServices | None]
+    ) -> None:
+        """`services_at` gives the services of the pod that runs at an address."""
+        super().__init__(session)
+        self._services_at = services_at
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """Has the pod at this address answer a message between replicas."""
+        host, _, path = url.removeprefix("http://").partition("/")
+        services = self._services_at(f"http://{host}")
+        if services is None:
+            raise UnreachableError(f"no pod runs at {host}")
+        async with asyncio.timeout(timeout_s):
+            return await answer_of_replicas(services, path, body)
 
 
 async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> bytes:
