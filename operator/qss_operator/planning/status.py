@@ -315,10 +315,12 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
         return yes, REPLICA_FAILED, listed(failed)
     if full := full_volumes_message(observation):
         return yes, VOLUME_FULL, full
-    return _lesser_trouble(observation)
+    return _lesser_trouble(observation, known)
 
 
-def _lesser_trouble(observation: Observation) -> Finding:
+def _lesser_trouble(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> Finding:
     """The finding while every pod and every replica works."""
     yes = ConditionStatus.TRUE
     spec = observation.resource.spec
@@ -328,12 +330,30 @@ def _lesser_trouble(observation: Observation) -> Finding:
             f"partition, not {spec.standbys}"
         )
         return yes, "FewerStandbys", message
+    if short := _short_of_standbys(observation, known):
+        return yes, "FewerStandbys", short
     if losses := losses_message(observation):
         return yes, DATA_LOST, losses
     wishes = [wish for wish in undone_wishes(observation) if wish not in observation.troubles]
     if wishes:
         return yes, wishes[0].reason, told(wishes)
     return ConditionStatus.FALSE, "Healthy", "no pod and no replica is in trouble"
+
+
+def _short_of_standbys(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> str | None:
+    """The partitions with fewer in-sync standbys than the spec asks for, or None."""
+    wanted = 1 + observation.resource.spec.effective_standbys
+    if isinstance(known, UnknownAssignment):
+        return None
+    short = [str(one.partition) for one in known.partitions if len(one.in_sync) < wanted]
+    if not short:
+        return None
+    return (
+        f"partition {listed(short)} has fewer standbys in sync than spec.standbys asks for: the "
+        "others are silent, or take the changelog or a copy of the data"
+    )
 
 
 def _volume_trouble(

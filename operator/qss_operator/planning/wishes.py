@@ -24,10 +24,24 @@ def undone_wishes(observation: Observation) -> list[Trouble]:
     ]
     if scaling := scaling_message(observation):
         found.append(Trouble(reason=MOVES_NOT_SUPPORTED, message=scaling))
+    if standbys := _standbys_message(observation):
+        found.append(Trouble(reason=MOVES_NOT_SUPPORTED, message=standbys))
     _, reason, message = migrating(observation)
     if reason == LOSSY_MIGRATION_NOT_ALLOWED:
         found.append(Trouble(reason=reason, message=message))
     return [*found, *(one for one in observation.troubles if one.reason in _REFUSED_CHILD)]
+
+
+def _standbys_message(observation: Observation) -> str | None:
+    """The reason why partitions keep more standbys than the spec asks for, or None."""
+    status, wanted = observation.resource.status, observation.resource.spec.standbys
+    held = max((len(one.replicas) - 1 for one in (status and status.assignment) or ()), default=0)
+    if held <= wanted:
+        return None
+    return (
+        f"spec.standbys is {wanted}, and partitions keep {held}: replicas are not removed yet. Set "
+        f"spec.standbys to {held}"
+    )
 
 
 def told(wishes: list[Trouble]) -> str:

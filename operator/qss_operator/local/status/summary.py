@@ -1,7 +1,8 @@
 """Summarizes one store's status: its conditions, and the partitions of each pod."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from qss_core.model import Role
 from qss_operator.planning.model import StoreStatus
 
 
@@ -16,13 +17,23 @@ def summary_of(status: StoreStatus) -> str:
 
 
 def _pods(status: StoreStatus) -> list[str]:
-    active: dict[int, list[int]] = {}
+    held: dict[int, dict[Role, list[int]]] = {}
     for entry in status.assignment or ():
-        active.setdefault(entry.active, []).append(entry.partition)
-    return [
-        f"pod {pod} is active for partitions {ranges(numbers)}"
-        for pod, numbers in sorted(active.items())
-    ]
+        for pod in entry.replicas:
+            role = entry.role_of(pod)
+            if role is not None:
+                held.setdefault(pod, {}).setdefault(role, []).append(entry.partition)
+    return [f"pod {pod} is {_roles(roles)}" for pod, roles in sorted(held.items())]
+
+
+def _roles(roles: Mapping[Role, list[int]]) -> str:
+    """The roles of one pod, with their partitions."""
+    said = {
+        Role.ACTIVE: "active for partitions",
+        Role.STANDBY: "standby for",
+        Role.LEARNER: "learner for",
+    }
+    return ", ".join(f"{said[role]} {ranges(roles[role])}" for role in said if role in roles)
 
 
 def ranges(numbers: Iterable[int]) -> str:

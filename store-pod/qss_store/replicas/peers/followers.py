@@ -24,7 +24,9 @@ from qss_store.replication.lease import Lease, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
 
 _LOG = logging.getLogger(__name__)
-HEARTBEAT_S = 1.0
+_HEARTBEAT_S_MAX = 1.0
+_HEARTBEATS_A_LEASE = 4
+_COPY_AGAIN_S = 1.0
 # A watermark that rose goes with the next entries, or alone after this time.
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.1, 1.0
@@ -131,11 +133,11 @@ class Followers:
         After that it says hello anew: what it has then is not known before.
         """
         follower = self._of_epoch()[pod]
-        if not follower.needs_copy or self._now_s() < follower.sent_s + HEARTBEAT_S:
+        if not follower.needs_copy or self._now_s() < follower.sent_s + _COPY_AGAIN_S:
             return False
         follower.sent_s, follower.is_greeted = self._now_s(), False
         follower.needs_copy = False
-        follower.not_before_s = follower.sent_s + HEARTBEAT_S
+        follower.not_before_s = follower.sent_s + _COPY_AGAIN_S
         self._peers = active.sent(self._peers, pod, self._changelog.log.end)
         return True
 
@@ -147,14 +149,15 @@ class Followers:
         """When the pod's replica was last sent something, in seconds of the monotonic clock."""
         return self._of_epoch()[pod].sent_s
 
-    def due_s(self, pod: Ordinal) -> float:
+    def due_s(self, pod: Ordinal, lease_s: float) -> float:
         """When the next request to the pod has to have a part for this partition."""
         follower, log = self._of_epoch()[pod], self._changelog.log
         if not follower.is_greeted:
             return follower.not_before_s
         if self._peers.next[pod] < active.send_until(log, pod):
             return follower.not_before_s
-        idle_s = HEARTBEAT_S if follower.watermark >= log.watermark else _WATERMARK_S
+        heartbeat_s = min(_HEARTBEAT_S_MAX, lease_s / _HEARTBEATS_A_LEASE)
+        idle_s = heartbeat_s if follower.watermark >= log.watermark else _WATERMARK_S
         return max(follower.not_before_s, follower.sent_s + idle_s)
 
     def next(self, pod: Ordinal, bytes_max: int) -> Append | None:

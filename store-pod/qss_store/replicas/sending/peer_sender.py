@@ -102,7 +102,7 @@ class PeerSender:
         return (
             followers.sends_to(self._peer)
             and followers.is_greeted(self._peer)
-            and followers.due_s(self._peer) <= now_s
+            and followers.due_s(self._peer, self._lease_ms / 1000) <= now_s
         )
 
     def _appends(self, replicas: Sequence[Replica]) -> list[tuple[Replica, Append]]:
@@ -151,7 +151,7 @@ class PeerSender:
         request = AppendRequest(
             store_id=self._store_id,
             sender=self._here,
-            lease_ms=self._registry.placed().settings.lease_ms,
+            lease_ms=self._lease_ms,
             appends=tuple(append for _, append in appends),
             copies=tuple(one.log.configuration for one in copies),
         )
@@ -196,6 +196,10 @@ class PeerSender:
         return answer
 
     @property
+    def _lease_ms(self) -> int:
+        return self._registry.placed().settings.lease_ms
+
+    @property
     def _store_id(self) -> StoreId:
         return self._registry.placed().definition.store_id
 
@@ -220,7 +224,7 @@ class PeerSender:
         """Returns when a request is due, or may be because something was appended."""
         now_s = self._clock.monotonic()
         dues = [
-            one.followers.due_s(self._peer)
+            one.followers.due_s(self._peer, self._lease_ms / 1000)
             for one in replicas
             if one.followers.sends_to(self._peer)
         ]

@@ -1,0 +1,222 @@
+"""Standbys over HTTP and RocksDB: every in-sync replica has what was acknowledged."""
+
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from qss_core.errors import DiskFullError, NotActiveError, NotReadyError
+from qss_core.model import PartitionId, StoreSettings
+from qss_store.replicas.replica import Replica
+from qss_testing.pods.stores import configuration, open_rocksdb
+from qss_testing.pods.write_cluster import Chunks, Rows, WriteCluster, Writer, write_cluster
+from qss_testing.waiting import wait_until_async
+
+ROWS = {0: {b"a": b"1", b"b": b"2"}}
+_SHORT_LEASE_MS = 1500  # For tests that wait until a lease has run out.
+
+
+@asynccontextmanager
+async def replicated(tmp_path: Path, **limits: int) -> AsyncIterator[WriteCluster]:
+    """One partition, active on pod 0, with a standby on pod 1."""
+    settings = StoreSettings(**limits)
+    async with write_cluster(
+        tmp_path, partitions=1, limits=settings, open_engine=open_rocksdb()
+    ) as cluster:
+        await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
+        await cluster.until_led()
+        yield cluster
+
+
+def replica_of(cluster: WriteCluster, pod: int) -> Replica:
+    return cluster.pods[pod].pod.registry.replicas[PartitionId(0)]
+
+
+def rows_of(replica: Replica) -> dict[bytes, bytes]:
+    """The rows that readers of one replica see."""
+    view = replica.view
+    return {} if view is None else {key: value[8:] for key, value in view.snapshot.scan()}
+
+
+def _acts(replica: Replica) -> bool:
+    try:
+        replica.check_active()
+    except (NotActiveError, NotReadyError):
+        return False
+    return True
+
+
+async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:
+    chunks: Chunks = await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", rows)
+    (await writer.commit(epoch, batch, chunks)).json()
+
+
+async def lead(cluster: WriteCluster, active: int, epoch: int, **others: list[int]) -> None:
+    """Makes a pod the active, and waits until it may act."""
+    await cluster.assign([configuration(0, active, epoch=epoch, **others)])
+    await cluster.until_led()
+
+
+async def test_what_is_acknowledged_is_on_the_disk_of_the_standby(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", ROWS)
+        assert replica_of(cluster, 1).durable_end == replica_of(cluster, 0).log.end
+        (await writer.commit(epoch, 0, chunks)).json()
+        await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == ROWS[0])
+
+
+async def test_a_standby_goes_on_where_its_active_was(tmp_path: Path) -> None:
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await writer.stage(epoch, 1, f"{epoch}.staged.0", {0: {b"c": b"3"}})
+        await cluster.stop_pod(0)
+        await lead(cluster, 1, 3)
+        assert rows_of(replica_of(cluster, 1)) == ROWS[0]
+        writer = cluster.writer(1)
+        await write(writer, epoch, 1, {0: {b"d": b"4"}})
+        assert rows_of(replica_of(cluster, 1)) == {**ROWS[0], b"d": b"4"}
+
+
+async def test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        old, new = replica_of(cluster, 0), replica_of(cluster, 1)
+        sole = configuration(0, 1, epoch=3)
+        await cluster.pods[1].pod.assign(replace(cluster.assignment, partitions=(sole,)))
+        with pytest.raises(NotReadyError, match="lease"):
+            new.check_active()
+        await wait_until_async(lambda: _acts(new))
+        assert not _acts(old), "two actives at once"
+
+
+async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert cluster.pods[0].pod.report().replicas[0].asks_for_epoch
+        with pytest.raises(NotReadyError, match="next epoch"):
+            replica_of(cluster, 0).check_active()
+        await lead(cluster, 0, 3, standbys=[1])
+        writer = cluster.writer(0)
+        await write(writer, epoch, 1, {0: {b"c": b"3"}})
+        await wait_until_async(lambda: b"c" in rows_of(replica_of(cluster, 1)))
+
+
+async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_path: Path) -> None:
+    async with replicated(tmp_path, replica_timeout_ms=200, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await cluster.stop_pod(1)
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].silent == (1,))
+        await wait_until_async(lambda: not _acts(replica_of(cluster, 0)))
+        await lead(cluster, 0, 3, learners=[1])
+        await write(writer, epoch, 1, {0: {b"c": b"3"}})
+
+
+async def test_a_standby_with_a_full_disk_is_reported(tmp_path: Path) -> None:
+    async with replicated(tmp_path, replica_timeout_ms=200) as cluster:
+        replica_of(cluster, 1).health.stall(DiskFullError("the volume is full"))
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].silent == (1,))
+        replica_of(cluster, 1).health.go_on()
+        await wait_until_async(lambda: report().replicas[0].silent == ())
+
+
+async def test_a_learner_takes_the_log_and_then_counts(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await lead(cluster, 0, 3, learners=[1])
+        await write(writer, epoch, 0, ROWS)
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        await lead(cluster, 0, 4, standbys=[1])
+        await write(writer, epoch, 1, {0: {b"c": b"3"}})
+        assert replica_of(cluster, 1).durable_end >= replica_of(cluster, 0).log.watermark
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost volume", "cut log"])
+async def test_a_learner_whose_entries_were_cut_copies_the_database(
+    tmp_path: Path, *, is_lost: bool
+) -> None:
+    async with replicated(
+        tmp_path, changelog_retention_bytes=1, lease_ms=_SHORT_LEASE_MS
+    ) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await cluster.stop_pod(1)
+        if is_lost:
+            shutil.rmtree(tmp_path / "1")
+        await lead(cluster, 0, 3, learners=[1])
+        for batch in range(1, 4):
+            await write(writer, epoch, batch, {0: {f"k{batch}".encode(): b"x" * 1000}})
+        active = replica_of(cluster, 0)
+        active.cut_soon()
+        await wait_until_async(lambda: active.log.start > 8)
+        await cluster.start_pod(1)
+        await cluster.assign(cluster.configurations)
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        await lead(cluster, 0, 4, standbys=[1])
+        await write(writer, epoch, 4, {0: {b"last": b"5"}})
+        await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == rows_of(active))
+        assert replica_of(cluster, 1).hello.database != active.hello.database
+        assert not list((tmp_path / "0" / "snapshots").iterdir())
+        assert not list((tmp_path / "1" / "incoming").iterdir())
+        # The copy survives its next start, and the new active after it.
+        await cluster.stop_pod(1)
+        await cluster.start_pod(1)
+        await cluster.stop_pod(0)
+        await lead(cluster, 1, 5)
+        assert b"last" in rows_of(replica_of(cluster, 1))
+
+
+async def test_an_active_whose_volume_went_back_is_found_by_its_standby(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await cluster.stop_pod(0)
+        shutil.copytree(tmp_path / "0", tmp_path / "older")
+        await cluster.start_pod(0)
+        await lead(cluster, 0, 3, standbys=[1])
+        await write(writer, epoch, 1, {0: {b"c": b"3"}})
+        standby = replica_of(cluster, 1)
+        await wait_until_async(lambda: b"c" in rows_of(standby))
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0")
+        (tmp_path / "older").rename(tmp_path / "0")
+        await cluster.start_pod(0)
+        await cluster.assign([configuration(0, 0, standbys=[1], epoch=4)])
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].is_damaged)
+        assert "went back to an older state" in (report().replicas[0].error or "")
+        assert standby.failure is None
+        assert b"c" in rows_of(standby)
+
+
+async def test_many_batches_at_full_speed_leave_both_replicas_equal(tmp_path: Path) -> None:
+    async with replicated(tmp_path, changelog_retention_bytes=10_000) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        for batch in range(20):
+            rows = {f"{batch}/{n}".encode(): b"v" * 50 for n in range(100)}
+            await write(writer, epoch, batch, {0: rows})
+        active, standby = replica_of(cluster, 0), replica_of(cluster, 1)
+        await wait_until_async(lambda: standby.log.applied == active.log.end)
+        assert rows_of(standby) == rows_of(active)
+        assert len(rows_of(active)) == 2000

@@ -1,0 +1,186 @@
+"""Which configuration follows: failover, removal, new epochs, learners and new replicas."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodName,
+    Role,
+    Sequence,
+    StoreId,
+)
+from qss_core.wire.losses import LostReplica
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_operator.planning.membership.epochs import next_configurations
+from qss_operator.planning.model import ClusterState, Observation, PodState
+from qss_testing.fakes.control_world import STORE, UID, SimulatedPod, resource_of, spec_of
+
+P0 = PartitionId(0)
+A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)
+LED_BY_A = PartitionConfiguration(
+    partition=P0, epoch=Epoch(4), active=A, in_sync=(A, B), replicas=(A, B)
+)
+LEARNS = replace(LED_BY_A, in_sync=(A,))
+
+
+def report(
+    pod: Ordinal, held: PartitionConfiguration = LED_BY_A, end: int = 10, **members: Any
+) -> ReplicasReport:
+    """A pod with one replica; `members` are those of the replica's report."""
+    replica = ReplicaReport(
+        configuration=held,
+        role=held.role_of(pod) or Role.LEARNER,
+        applied_offset=Offset(end),
+        end_offset=Offset(end),
+        sequence=Sequence(3),
+        **{"state": "serving", "is_compared": True, **members},
+    )
+    return ReplicasReport(
+        store=STORE,
+        store_id=StoreId(UID),
+        pod=PodName(f"{STORE}-{pod}"),
+        ordinal=pod,
+        incarnation="1",
+        version=1,
+        ready=True,
+        replicas=(replica,),
+    )
+
+
+def without_data(pod: Ordinal) -> ReplicasReport:
+    lost = LostReplica(partition=P0, error="damaged")
+    return replace(report(pod), replicas=(), lost=(lost,))
+
+
+def following(
+    *reports: ReplicasReport,
+    held: PartitionConfiguration = LED_BY_A,
+    silent_s: dict[Ordinal, float] | None = None,
+    standbys: int = 1,
+    pods: int = 2,
+    is_creating: bool = False,
+) -> PartitionConfiguration:
+    """The configuration after `held` with these reports."""
+    cluster = ClusterState(
+        replicas=pods, pods=tuple(pod_state(Ordinal(number)) for number in range(pods))
+    )
+    observation = Observation(
+        resource=resource_of(spec_of(partitions=1, replicas=pods, standbys=standbys)),
+        cluster=cluster,
+        reports={one.ordinal: one for one in reports},
+        silent_s=silent_s or {},
+    )
+    (found,) = next_configurations(observation, {P0: held}, is_creating=is_creating)
+    return found
+
+
+def pod_state(ordinal: Ordinal) -> PodState:
+    address = SimulatedPod(ordinal=ordinal).address
+    return PodState(address=address, is_running=True, has_data=True)
+
+
+def led_by(active: Ordinal, *in_sync: Ordinal, epoch: int = 5) -> PartitionConfiguration:
+    return replace(LED_BY_A, epoch=Epoch(epoch), active=active, in_sync=(active, *in_sync))
+
+
+def test_nothing_changes_while_all_replicas_follow() -> None:
+    assert following(report(A), report(B)) == LED_BY_A
+
+
+def test_a_standby_that_misses_its_active_takes_over() -> None:
+    assert following(report(B, misses_active=True)) == led_by(B)
+
+
+def test_no_standby_takes_over_from_an_active_that_answers() -> None:
+    assert following(report(A), report(B, misses_active=True)) == LED_BY_A
+
+
+@pytest.mark.parametrize(("silent_s", "active"), [(9.9, A), (10.0, B)])
+def test_a_silent_active_is_waited_for_as_long_as_failover_after_says(
+    silent_s: float, active: Ordinal
+) -> None:
+    assert following(report(B), silent_s={A: silent_s}).active == active
+
+
+def test_a_standby_that_was_not_compared_since_its_start_takes_over_later() -> None:
+    """The active, when it comes back, can tell whether that volume went back."""
+    started = report(B, is_compared=False)
+    assert following(started, silent_s={A: 29.9}) == LED_BY_A
+    assert following(started, silent_s={A: 30.0}) == led_by(B)
+    assert following(without_data(A), started) == led_by(B), "the active says that it has nothing"
+
+
+@pytest.mark.parametrize(
+    "members", [{"is_damaged": True, "state": "failed"}, {"state": "behind", "completed": 9}]
+)
+def test_an_active_that_says_that_it_cannot_act_is_replaced_at_once(
+    members: dict[str, Any],
+) -> None:
+    assert following(report(A, **members), report(B)) == led_by(B)
+
+
+def test_the_standby_with_the_longest_log_takes_over() -> None:
+    held = replace(LED_BY_A, in_sync=(A, B, C), replicas=(A, B, C))
+    reports = [report(B, held, end=10), report(C, held, end=12)]
+    found = following(*reports, held=held, silent_s={A: 60.0}, pods=3, standbys=2)
+    assert (found.active, found.in_sync) == (C, (B, C))
+
+
+def test_only_a_standby_that_holds_this_configuration_takes_over() -> None:
+    older = report(B, replace(LED_BY_A, epoch=Epoch(3)))
+    assert following(older, silent_s={A: 60.0}) == LED_BY_A
+    failed = report(B, state="failed")
+    assert following(failed, silent_s={A: 60.0}) == LED_BY_A
+
+
+def test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set() -> None:
+    assert following(report(A, silent=(B,))) == led_by(A)
+    behind = report(A, silent=(B,), state="behind", completed=9)
+    assert following(behind) == LED_BY_A, "B may be the only replica with all that was acknowledged"
+
+
+def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
+    assert following(report(A, is_compared=False), without_data(B)) == led_by(A)
+    emptied = replace(report(B), store_id=None, replicas=())
+    assert following(report(A), emptied) == led_by(A)
+
+
+def test_an_active_that_started_again_gets_a_new_epoch() -> None:
+    asks = report(A, asks_for_epoch=True)
+    assert following(asks, report(B)) == led_by(A, B)
+    assert following(report(A, replace(LED_BY_A, epoch=Epoch(3)), asks_for_epoch=True)) == LED_BY_A
+
+
+def test_while_the_store_is_made_nothing_changes_before_every_replica_exists() -> None:
+    """The first entry of a new epoch ends the creation: an empty volume counts as lost then."""
+    asks = report(A, asks_for_epoch=True)
+    assert following(asks, is_creating=True) == LED_BY_A
+    assert following(asks, report(B), is_creating=True) == led_by(A, B)
+
+
+def test_a_learner_that_has_caught_up_joins_the_in_sync_set() -> None:
+    found = following(report(A, LEARNS, caught_up=(B,)), report(B, LEARNS), held=LEARNS)
+    assert found == led_by(A, B)
+    behind = report(A, LEARNS, caught_up=(B,), state="behind", completed=9)
+    assert following(behind, held=LEARNS) == LEARNS
+
+
+def test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners() -> None:
+    sole = replace(LED_BY_A, in_sync=(A,), replicas=(A,))
+    found = following(report(A, sole), held=sole)
+    assert found == replace(sole, epoch=Epoch(5), replicas=(A, B))
+    assert following(report(A, sole), held=sole, standbys=0) == sole
+    behind = report(A, sole, state="behind", completed=9)
+    assert following(behind, held=sole) == sole, "an old state is brought to no other pod"
+
+
+def test_a_change_takes_one_epoch_however_much_is_asked_for() -> None:
+    both = report(A, asks_for_epoch=True, silent=(B,))
+    assert following(both).epoch == LED_BY_A.epoch + 1
