@@ -70,8 +70,9 @@ fuzz: install ## Many requests, other ones in each run: to the fast path in all 
 	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
 
 planted: install ## Take each mend of a proven bug out, and damage the fast path: see that a test fails
-	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted
-	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_fast_path
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_standbys
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_fast_path
 
 simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back
 	@PYTHONPATH=tests $(BIN)/python -m qss_simulation --seeds $(or $(SEEDS),200) --from $(or $(FROM),1) $(if $(REPLAY),--replay $(REPLAY)) $(if $(PLANTED),--planted '$(filter-out 1,$(PLANTED))')

@@ -14,6 +14,7 @@ from qss_bench import (
     scans,
     spark,
     spark_tables,
+    standbys,
     storage,
 )
 
@@ -23,6 +24,7 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "migrating": migrating.measure,
     "ingest": ingest.measure,
     "recovery": recovery.measure,
+    "standbys": standbys.measure,
     "spark": spark.measure,
     "storage": storage.measure,
     "spark-tables": spark_tables.measure,

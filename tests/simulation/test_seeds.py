@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from qss_simulation.story import run_seed
-from qss_testing.faults.planted import ROOT
+from qss_testing.plants.planted import ROOT
 
 SEEDS = range(1, 41)
 # Every kind of fault has to happen in the first seeds: a fault that never happens would test

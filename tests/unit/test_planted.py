@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.faults import planted, planted_fast_path
-from qss_testing.faults.planted import Plant, plant
+from qss_testing.plants import planted, planted_fast_path, planted_standbys
+from qss_testing.plants.planted import Plant, plant
 
-PLANTS = (*planted.PLANTS, *planted_fast_path.PLANTS)
+PLANTS = (*planted.PLANTS, *planted_fast_path.PLANTS, *planted_standbys.STANDBY_PLANTS)
 
 
 @pytest.mark.parametrize("one", PLANTS, ids=[one.name.replace(" ", "-") for one in PLANTS])

@@ -145,6 +145,7 @@ class PodCluster:
         directory: Path,
         *,
         pods: int = 1,
+        standbys: int = 0,
         partitions: int = 4,
         store: str = "words",
         settings: StoreSettings | None = None,
@@ -188,10 +189,11 @@ class PodCluster:
                     partition=PartitionId(number),
                     epoch=Epoch(1),
                     active=Ordinal(number % pods),
-                    in_sync=(Ordinal(number % pods),),
-                    replicas=(Ordinal(number % pods),),
+                    in_sync=held,
+                    replicas=held,
                 )
                 for number in range(partitions)
+                if (held := tuple(Ordinal((number + n) % pods) for n in range(1 + standbys)))
             ),
         )
 

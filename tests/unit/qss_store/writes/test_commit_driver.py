@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.errors import BatchInProgressError, UnreachableError
+from qss_core.errors import (
+    BatchInProgressError,
+    NotPresentError,
+    NotReadyError,
+    UnreachableError,
+)
 from qss_core.wire.messages import CommitPartitionsRequest, PartitionsAnswer
 from qss_store.writes.commit_driver import active_coordinator
 from qss_testing.fakes.scripted_pods import (
@@ -58,6 +63,31 @@ async def test_a_decision_that_takes_long_is_told_and_driven_on(tmp_path: Path) 
         assert state.completed == 1
 
 
+async def test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_complete(
+    tmp_path: Path,
+) -> None:
+    """Partition 0 takes a new epoch after a decision: the batch is not in all partitions."""
+    others = ScriptedPods()
+    async with pod_among(others, tmp_path, open_memory()) as services:
+        coordinator, registry = services.coordinator, services.pod.registry
+        opened = await open_run(coordinator)
+        others.asked.clear()
+
+        async def reply(message: object) -> PartitionsAnswer:
+            # The coordinator prepares: from now on this pod may not answer for partition 0.
+            registry.is_compared = False
+            return await yes(message)
+
+        others.reply = reply
+        with pytest.raises(NotReadyError):
+            await coordinator.commit("job", opened.writer_epoch, 0, commit_request(0))
+        registry.is_compared = True
+        _, state = active_coordinator(services.pod)
+        assert (state.decided, state.completed) == (1, 0)
+        others.reply = yes
+        await wait_until_async(lambda: state.completed == 1)
+
+
 async def test_a_pod_that_starts_goes_on_with_the_rows_in_its_log(tmp_path: Path) -> None:
     others, open_engine = ScriptedPods(), open_memory()
     async with pod_among(others, tmp_path, open_engine) as services:
@@ -84,7 +114,8 @@ async def test_a_pod_without_partition_0_drives_nothing(tmp_path: Path) -> None:
     others = ScriptedPods()
     async with pod_among(others, tmp_path, open_memory(), ordinal=1) as services:
         services.coordinator.go_on()
-        await services.coordinator.finish()
+        with pytest.raises(NotPresentError):  # It does not know whether a batch is complete.
+            await services.coordinator.finish()
         assert services.coordinator.tasks == []
         assert others.asked == []
 

@@ -3,7 +3,7 @@
 `make planted` runs the short fuzz, or the named test, with each of them in turn.
 """
 
-from qss_testing.faults.planted import Change, Plant, run
+from qss_testing.plants.planted import Change, Plant, run
 
 _HTTP = "store-pod/qss_store/http"
 _FUZZ = "tests/integration/test_fast_path_fuzz.py"

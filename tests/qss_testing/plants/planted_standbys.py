@@ -1,0 +1,130 @@
+"""Rules of standbys that can be taken out, each with a test that must then fail.
+
+`python -m qss_testing.plants.planted_standbys` takes each of them out, as `make planted` does; the
+simulation plants them, too.
+"""
+
+from qss_testing.plants.planted import Change, Plant, run
+
+_STORE = "store-pod/qss_store"
+_PEERS = f"{_STORE}/replicas/peers"
+_MEMBERSHIP = "operator/qss_operator/planning/membership"
+_STANDBYS = "tests/integration/test_standbys.py"
+_PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
+
+STANDBY_PLANTS = (
+    Plant(
+        "a batch between two epochs is acknowledged",
+        (
+            Change(
+                f"{_STORE}/writes/commit_driver.py",
+                "                return\n        await self.finish()\n",
+                "                return\n            await self.finish()\n",
+            ),
+        ),
+        "tests/unit/qss_store/writes/test_commit_driver.py"
+        "::test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_complete",
+    ),
+    Plant(
+        "an active that started again acts in its old epoch",
+        (
+            Change(
+                f"{_STORE}/replicas/changelog.py",
+                "        self.may_act = logs.is_sole(self.log) or not meta\n",
+                "        self.may_act = True\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_an_active_that_started_again_waits_for_its_next_epoch",
+    ),
+    Plant(
+        "a new active does not wait for the lease of the old one",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        if not self.following.may_begin():\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out",
+    ),
+    Plant(
+        "an active without a lease answers",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        if not self.followers.has_lease():\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_a_standby_that_does_not_answer_is_reported_and_commits_wait",
+    ),
+    Plant(
+        "a follower acknowledges before it has synced",
+        (
+            Change(
+                f"{_PEERS}/following.py",
+                "            if changelog.owes_sync:\n                await changelog.sync()\n",
+                "",
+            ),
+        ),
+        "tests/integration/test_follower_replica.py",
+    ),
+    Plant(
+        "an active does not see that its volume went back",
+        (
+            Change(
+                f"{_PEERS}/followers.py",
+                "        if watermark.offset > log.end or (",
+                "        if watermark.offset < 0 and (",
+            ),
+        ),
+        f"{_STANDBYS}::test_an_active_whose_volume_went_back_is_found_by_its_standby",
+    ),
+    Plant(
+        "a learner that copies a database keeps its old one",
+        (
+            Change(
+                f"{_PEERS}/followers.py",
+                "            self._followers[pod].needs_copy = True\n",
+                "            self._followers[pod].needs_copy = False\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_a_learner_whose_entries_were_cut_copies_the_database",
+    ),
+    Plant(
+        "an old volume of a standby takes over",
+        (
+            Change(
+                f"{_MEMBERSHIP}/failover.py",
+                "    if candidates is sound and not _may_promote_uncompared(observation, entry):\n",
+                "    if False:\n",
+            ),
+        ),
+        f"{_PLANNER}::test_a_standby_that_was_not_compared_since_its_start_takes_over_later",
+    ),
+    Plant(
+        "an old state is brought to a new replica",
+        (
+            Change(
+                f"{_MEMBERSHIP}/epochs.py",
+                " and _is_served(reports, entry):\n",
+                ":\n",
+            ),
+        ),
+        f"{_PLANNER}::test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners",
+    ),
+    Plant(
+        "an active that is behind has its standbys removed",
+        (
+            Change(
+                f"{_MEMBERSHIP}/epochs.py",
+                "    silent = set(active.silent) & _standbys(entry) if is_sound else set()\n",
+                "    silent = set(active.silent) & _standbys(entry)\n",
+            ),
+        ),
+        f"{_PLANNER}::test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set",
+    ),
+)
+
+if __name__ == "__main__":
+    run(STANDBY_PLANTS)
