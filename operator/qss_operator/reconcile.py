@@ -39,8 +39,6 @@ from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)
-_SILENT_S = 3.0  # A pod that has not reported for so long is asked with the timeout below.
-_SILENT_REPORT_S = 0.3
 
 
 class Subject(Enum):
@@ -131,24 +129,13 @@ class StoreReconciler:
 
     async def _reports(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
         running = [pod for pod in cluster.pods if pod.is_running]
-        reports = await asyncio.gather(*(self._report(pod) for pod in running))
+        reports = await asyncio.gather(*(self._pods.report(pod.reached_at) for pod in running))
         return {
             pod.ordinal: report
             for pod, report in zip(running, reports, strict=True)
             # Another pod, of this store or of none, may listen at an address that was reused.
             if report is not None and (report.store, report.ordinal) == (self._store, pod.ordinal)
         }
-
-    async def _report(self, pod: PodState) -> ReplicasReport | None:
-        """A pod's report; a pod that was silent before holds no round up."""
-        silent_s = self._clock.monotonic_s() - self._heard_s.get(pod.ordinal, 0.0)
-        if pod.ordinal not in self._heard_s or silent_s < _SILENT_S:
-            return await self._pods.report(pod.reached_at)
-        try:
-            async with asyncio.timeout(_SILENT_REPORT_S):
-                return await self._pods.report(pod.reached_at)
-        except TimeoutError:
-            return None
 
     async def _keep(self, observation: Observation) -> None:
         """Keeps the children; what they refuse must not keep pods from being seen and told."""

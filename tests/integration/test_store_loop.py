@@ -146,11 +146,11 @@ async def test_a_wiped_status_is_recovered_from_the_pods(cluster: ToyCluster) ->
 
 
 async def test_a_new_store_with_an_unsupported_spec_is_not_made(cluster: ToyCluster) -> None:
-    cluster.make_store(standbys=1)
+    cluster.make_store(rebalance={"maxWarmupReplicas": 3})
     await cluster.settle()
     ready = cluster.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "Unsupported")
-    assert ready["message"].startswith("spec.standbys: 1 is not supported yet")
+    assert ready["message"].startswith("spec.rebalance.maxWarmupReplicas: has no effect yet")
     assert cluster.names(STATEFUL_SETS) == []
 
 
@@ -159,11 +159,15 @@ async def test_an_unsupported_edit_changes_nothing_and_is_reported(
 ) -> None:
     cluster.make_store()
     await cluster.settle()
-    cluster.edit(STORES, STORE, {"spec": {"store": {"format": "Plain"}, "standbys": 1}})
+    cluster.edit(
+        STORES,
+        STORE,
+        {"spec": {"store": {"format": "Plain"}, "rebalance": {"maxWarmupReplicas": 3}}},
+    )
     await cluster.settle()
     degraded = cluster.condition("Degraded")
     assert degraded["reason"] == "Unsupported"
-    assert degraded["message"].startswith("spec.standbys")
+    assert degraded["message"].startswith("spec.rebalance")
     assert cluster.condition("FormatMigrating")["reason"] == "LossyMigrationNotAllowed"
     assert cluster.get(STORES, STORE)["status"]["format"] == "Timestamped"
     assert cluster.condition("Ready")["reason"] == "Unsupported"

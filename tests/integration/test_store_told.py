@@ -86,7 +86,7 @@ async def test_without_the_right_to_read_events_the_status_names_a_command(
 
 UNDONE = {
     "MovesNotSupported": {"replicas": 5},
-    "Unsupported": {"standbys": 1},
+    "Unsupported": {"rebalance": {"maxWarmupReplicas": 3}},
     "LossyMigrationNotAllowed": {"store": {"format": "Plain"}},
 }
 
@@ -112,7 +112,7 @@ async def test_an_edit_that_is_not_carried_out_does_not_read_as_done(
     assert degraded in metrics_of(cluster)
     assert reason in await warnings_of(cluster)
     cluster.edit(STORES, STORE, {"spec": SPEC, "status": cluster.get(STORES, STORE)["status"]})
-    cluster.edit(STORES, STORE, {"spec": {"standbys": None, "store": {"format": None}}})
+    cluster.edit(STORES, STORE, {"spec": {"rebalance": None, "store": {"format": None}}})
     await cluster.settle()
     assert cluster.condition("Ready")["status"] == "True"
     assert cluster.condition("Degraded")["status"] == "False"
