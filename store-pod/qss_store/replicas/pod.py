@@ -247,6 +247,7 @@ class Pod:
             ones = [held.partitions[number] for number in self._unopened.waiting]
             if any([await self._place(held, one, was_here=True) for one in ones]):
                 await self._take(held)
+                self.send_signal.assigned()
                 await self.news.tell()
 
     async def salvage(
@@ -269,6 +270,7 @@ class Pod:
             )
             self._unopened.opened(partition)
             await self.marks.renew(assignment.definition.store_id, partition)
+        self.send_signal.assigned()
 
     async def install(self, configuration: PartitionConfiguration, copied: Path) -> None:
         """Serves a learner from a copy of its active's database, in place of its own one.

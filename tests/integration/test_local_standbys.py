@@ -1,0 +1,154 @@
+"""Standbys on the local cluster: real pods are killed or lose their data while a job writes."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qss_client import Store
+from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
+from qss_operator.planning.model import ConditionType, PodEndpoints, StoreStatus
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.waiting import wait_until_async
+from qss_testing.writers.writer import Record, Writer
+
+TIMEOUT_S = 60.0
+# Shorter than by default, so that a failover takes a second.
+QUICK = {"leaseDuration": "1s", "failoverAfter": "2s", "replicaTimeout": "2s"}
+BATCHES = 40
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Qss:
+    return Qss(tmp_path, REAL_POD)
+
+
+@asynccontextmanager
+async def replicated(qss: Qss) -> AsyncIterator[RunningStores]:
+    """Three pods, three partitions, one standby each."""
+    store = manifest(partitions=3, replicas=3, standbys=1, rebalance=QUICK)
+    async with running_stores([qss.write(store)], qss.state, qss.pod_command) as running:
+        await wait_until_ready(running.statuses, TIMEOUT_S)
+        yield running
+
+
+def status_of(qss: Qss) -> StoreStatus:
+    status = qss.state.read_status(STORE)
+    assert status is not None
+    return status
+
+
+def url_of(qss: Qss) -> str:
+    endpoints = status_of(qss).endpoints
+    assert endpoints is not None
+    assert endpoints.query is not None
+    return endpoints.query
+
+
+def is_redundant(qss: Qss) -> bool:
+    """Whether every replica is in sync, and the status says so."""
+    status = status_of(qss)
+    degraded = status.condition(ConditionType.DEGRADED)
+    is_healthy = degraded is not None and degraded.reason == "Healthy"
+    return is_healthy and all(
+        set(one.in_sync) == set(one.replicas) for one in status.assignment or ()
+    )
+
+
+def write_batches(url: str) -> list[int]:
+    """Writes batches with the same keys; returns the numbers that were acknowledged."""
+    acknowledged = []
+    with Writer(url, STORE) as writer:
+        for number in range(BATCHES):
+            writer.write([Record(f"k{key}", number) for key in range(20)])
+            acknowledged.append(number)
+    return acknowledged
+
+
+def values_of(url: str | list[str]) -> set[int]:
+    with Store(url, STORE) as store:
+        return {row.value for row in store.range()}
+
+
+async def test_a_killed_pod_costs_no_acknowledged_batch_and_no_read(qss: Qss) -> None:
+    async with replicated(qss):
+        url = url_of(qss)
+        writing = asyncio.create_task(asyncio.to_thread(write_batches, url))
+        for ordinal in (0, 1, 2):
+            await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+            killed = kill(qss, ordinal)
+            with Store([one.query for one in _pods(qss)], STORE) as store:
+                for key in range(20):
+                    await asyncio.to_thread(store.get, f"k{key}")
+            await until_another(qss, ordinal, killed)
+        assert await writing == list(range(BATCHES))
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        assert await asyncio.to_thread(values_of, url_of(qss)) == {BATCHES - 1}
+
+
+async def test_a_standby_takes_over_from_a_frozen_pod(qss: Qss) -> None:
+    async with replicated(qss):
+        url = url_of(qss)
+        frozen = qss.pod(1)
+        assert frozen is not None
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            assert await asyncio.to_thread(write_batches, url) == list(range(BATCHES))
+            assert is_led_by_others(qss, 1)
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        assert await asyncio.to_thread(values_of, url) == {BATCHES - 1}
+
+
+async def test_a_pod_that_lost_its_volume_is_made_anew_without_hands(qss: Qss) -> None:
+    async with replicated(qss):
+        await asyncio.to_thread(write_batches, url_of(qss))
+        shutil.rmtree(qss.state.path / STORE / "pod-2" / "data")
+        kill(qss, 2)
+        await wait_until_async(lambda: not is_redundant(qss), TIMEOUT_S)
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        # Now the new replicas have to answer.
+        frozen = qss.pod(0)
+        assert frozen is not None
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            await wait_until_async(lambda: is_led_by_others(qss, 0), TIMEOUT_S)
+            urls = [one.query for one in _pods(qss)]
+            assert await asyncio.to_thread(values_of, urls) == {BATCHES - 1}
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+
+
+def kill(qss: Qss, ordinal: int) -> int:
+    """Kills a pod; returns its process."""
+    pod = qss.pod(ordinal)
+    assert pod is not None
+    os.kill(pod.pid, signal.SIGKILL)
+    return pod.pid
+
+
+async def until_another(qss: Qss, ordinal: int, pid: int) -> None:
+    """Waits until a pod was started again."""
+
+    def is_another() -> bool:
+        pod = qss.pod(ordinal)
+        return pod is not None and pod.pid != pid
+
+    await wait_until_async(is_another, TIMEOUT_S)
+
+
+def is_led_by_others(qss: Qss, ordinal: int) -> bool:
+    """Whether the status has no active on a pod."""
+    return all(one.active != ordinal for one in status_of(qss).assignment or ())
+
+
+def _pods(qss: Qss) -> list[PodEndpoints]:
+    endpoints = status_of(qss).endpoints
+    assert endpoints is not None
+    return list(endpoints.pods)
