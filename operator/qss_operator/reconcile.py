@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any, assert_never
 
 from qss_core.errors import StoreError, StoreTypeRefusedError
@@ -39,6 +40,7 @@ from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)
+_SEND_WAIT_S = 2.0
 
 
 class Subject(Enum):
@@ -80,6 +82,7 @@ class StoreReconciler:
         self._sent: dict[Ordinal, SentAssignment] = {}
         self.published_at_s: float | None = None
         self._attempts = Backoff()
+        self._sending: dict[Ordinal, asyncio.Task[bool]] = {}  # Pods that take an assignment.
         self._completed: Sequence | None = None  # As of the last round.
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
@@ -94,7 +97,7 @@ class StoreReconciler:
         steps = plan(observation)
         self._forget_all_but(steps)
         observation = replace(observation, troubles=self._troubles(observation))
-        are_done = [await self._act(step, observation) for step in steps]
+        are_done = await self._act_all(steps, observation)
         if any(are_done):
             # What was done shows in the next round; a second status is written only then.
             return False
@@ -150,6 +153,41 @@ class StoreReconciler:
             self._failed(Subject.CHILDREN, tried, error)
         else:
             self._attempts.forget(Subject.CHILDREN)
+
+    async def _act_all(self, steps: Iterable[Step], observation: Observation) -> list[bool]:
+        """Does the steps in their order, and tells the pods at the same time."""
+        done: list[bool] = []
+        sends: list[SendAssignment] = []
+        for step in steps:
+            if isinstance(step, SendAssignment):
+                sends.append(step)
+                continue
+            done += await self._send_all(sends, observation)
+            sends = []
+            done.append(await self._act(step, observation))
+        return [*done, *await self._send_all(sends, observation)]
+
+    async def _send_all(
+        self, sends: Iterable[SendAssignment], observation: Observation
+    ) -> list[bool]:
+        """Tells pods their assignment; a pod that takes long holds up no other one.
+
+        It goes on taking the assignment, and is told nothing else meanwhile.
+        """
+        begun = []
+        for step in sends:
+            if step.ordinal not in self._sending:
+                work = asyncio.create_task(self._send(step, observation))
+                self._sending[step.ordinal] = work
+                work.add_done_callback(partial(self._is_told, step.ordinal))
+                begun.append(work)
+        if not begun:
+            return []
+        await asyncio.wait(begun, timeout=_SEND_WAIT_S)
+        return [work.result() for work in begun if work.done()]
+
+    def _is_told(self, pod: Ordinal, _: "asyncio.Task[bool]") -> None:
+        self._sending.pop(pod, None)
 
     async def _act(self, step: Step, observation: Observation) -> bool:
         """Does a step, unless it has to wait; whether it was done."""

@@ -385,7 +385,9 @@ def _known(
         holders = stranded(entries[number], claimed, heard)
         if holders and number not in unclear:
             unclear[number] = _stranded(observation, entries[number], holders, heard)
-    ordered = next_configurations(observation, entries, is_creating=is_creating(observation))
+    ordered = next_configurations(
+        observation, entries, is_creating=is_creating(observation), unclear=unclear
+    )
     return KnownAssignment(store_id=own, partitions=ordered, unclear=unclear)
 
 

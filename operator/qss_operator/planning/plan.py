@@ -19,6 +19,7 @@ from qss_operator.planning.assignment_state import (
 from qss_operator.planning.disk_claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.losses import accepted_losses, to_accept
+from qss_operator.planning.membership.creation import empty_while_others_are_silent
 from qss_operator.planning.model import (
     AcceptLoss,
     Observation,
@@ -46,6 +47,7 @@ def plan(observation: Observation) -> list[Step]:
         *foreign_pods(observation),
         *emptied,
         *missing_replicas(observation, known),
+        *empty_while_others_are_silent(observation),
     }
     for pod in observation.cluster.pods:
         assignment = assignment_of(observation, known, pod)

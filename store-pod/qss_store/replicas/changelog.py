@@ -8,7 +8,15 @@ from itertools import islice
 from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError, MalformedRequestError
-from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    Role,
+    StoreSettings,
+    Wire,
+)
 from qss_core.wire.messages import decode, encode
 from qss_store.replicas.changelog_entries import (
     is_whole,
@@ -121,9 +129,12 @@ class Changelog:
         self._last: bytes | None = None  # The last entry; None where the log has none.
         if last is not None:
             self._continue_behind(last[1])
-        self.may_act = logs.is_sole(self.log) or not meta
         self.written_epoch = self.kept_epoch = Epoch(0)
         self._syncing: list[_Syncing] = []
+        # Another replica exists, or may have existed, whose lease has to run out first.
+        is_alone = len(configuration.replicas) == 1
+        self.may_act = not meta or (logs.is_sole(self.log) and (is_alone or self.has_begun))
+        self.pin: tuple[Offset, float] | None = None  # Entries kept for a learner; until when.
         self._bytes_when_cut = 0
         self.is_cut_owed = False
         self._due_below = self.log.start  # Entries below are deleted, some at a time.
@@ -137,8 +148,9 @@ class Changelog:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the log has entries of the held epoch, or the epoch is a partition's first."""
-        return self._end_epoch == self.log.configuration.epoch
+        """Whether this active has written entries in the held epoch, so that it may act in it."""
+        is_active = self.log.role is Role.ACTIVE
+        return is_active and self._end_epoch == self.log.configuration.epoch
 
     @property
     def _end_epoch(self) -> Epoch:
@@ -312,6 +324,8 @@ class Changelog:
         Entries from `open_floor` on stay. While an entry is being applied, the cut is put off.
         """
         self._bytes_when_cut = self._bytes_total
+        if self.pin is not None and self._clock.monotonic() < self.pin[1]:
+            open_floor = min(self.pin[0], self.pin[0] if open_floor is None else open_floor)
         if self.log.applied < self.log.watermark:
             self.is_cut_owed = True
             return False

@@ -44,6 +44,8 @@ from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.room import VolumeRoom
 from qss_store.replicas.volume.sync_marks import SyncMarks
+from qss_store.replication.lease import Support
+from qss_store.runtime.blocking import run_blocking
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 from qss_store.runtime.metrics import Metrics
@@ -90,6 +92,7 @@ class Pod:
         self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self.send_signal = SendSignal()
+        self._promises: dict[PartitionId, Support] = {}
         self._syncs = GroupSync()
         self.marks = SyncMarks(
             self._volume,
@@ -139,6 +142,7 @@ class Pod:
     async def start(self, *, compares: bool = False) -> None:
         """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
         self.remember()
+        await run_blocking(self._volume.remove_copies)
         held = self.registry.assignment
         self.registry.is_compared = not compares or held is None
         if held is not None:
@@ -264,7 +268,7 @@ class Pod:
             configuration = assignment.partitions[partition]
             self.registry.replicas[partition] = await self._opening.salvage(
                 partition,
-                lambda: self._opened(assignment, configuration, was_here=False),
+                lambda: self._opened_alone(assignment, configuration),
                 take,
                 is_spoilt=self._unopened.is_spoilt(partition),
             )
@@ -272,17 +276,37 @@ class Pod:
             await self.marks.renew(assignment.definition.store_id, partition)
         self.send_signal.assigned()
 
-    async def install(self, configuration: PartitionConfiguration, copied: Path) -> None:
+    async def _opened_alone(
+        self, assignment: StoreAssignment, configuration: PartitionConfiguration
+    ) -> Replica:
+        """A partition whose loss a person accepted: it acts by itself if no other is in sync."""
+        replica = await self._opened(assignment, configuration, was_here=False)
+        replica.act_alone()
+        return replica
+
+    def copied_over(self, configuration: PartitionConfiguration) -> object:
+        """The state of a learner that a copy may replace. Raises StaleEpochError for no learner."""
+        partition = configuration.partition
+        known = self.registry.configuration(partition)
+        newest = max(known, configuration, key=lambda one: one.epoch)
+        is_learner = newest.role_of(self.ordinal) is Role.LEARNER
+        if newest.epoch != configuration.epoch or not is_learner:
+            raise StaleEpochError(f"partition {partition} is no learner's in {configuration.epoch}")
+        replica = self.registry.replicas.get(partition)
+        return None if replica is None else (id(replica), replica.following.acknowledgements)
+
+    async def install(
+        self, configuration: PartitionConfiguration, copied: Path, before: object
+    ) -> None:
         """Serves a learner from a copy of its active's database, in place of its own one.
 
-        Raises StaleEpochError where the pod knows a newer configuration that is not a learner's.
+        Raises StaleEpochError unless the learner is as it was `before` the copy began: entries that
+        it has acknowledged since then are not in the copy, and it may be in sync by now.
         """
         partition = configuration.partition
         async with self._assigning:
-            known = self.registry.configuration(partition)
-            newest = max(known, configuration, key=lambda one: one.epoch)
-            if newest.role_of(self.ordinal) is not Role.LEARNER:
-                raise StaleEpochError(f"partition {partition} is no learner's any more")
+            if self.copied_over(configuration) != before:
+                raise StaleEpochError(f"partition {partition} has taken entries meanwhile")
             is_damaged = partition in self._unopened.partitions
             replica = self.registry.replicas.get(partition)
             if replica is not None:
@@ -292,7 +316,7 @@ class Pod:
             assignment = self.registry.placed()
             try:
                 await self._opening.install(partition, copied, self.ordinal, is_damaged=is_damaged)
-                opened = await self._opened(assignment, newest, was_here=False)
+                opened = await self._opened(assignment, configuration, was_here=False)
             except BaseException:
                 self._reopening.begin()
                 raise
@@ -322,6 +346,7 @@ class Pod:
             uncommitted=self._uncommitted,
             take_out=self.taking_out.begin,
             slices=self.slices,
+            promises=self._promises,
             send=self.send_signal.wake,
             indexing=self.indexing,
             refusal=self._refusal,

@@ -1,7 +1,7 @@
 """The configuration of a pod, and the parts that all of its replicas share."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from qss_core.model import Ordinal, PartitionId, StoreName, StoreSettings
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
+from qss_store.replication.lease import Support
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
@@ -47,6 +48,8 @@ class PodContext:
     uncommitted: UncommittedMemory
     take_out: Callable[[PartitionId], None]  # A failed replica calls it, see `TakingOut`.
     slices: SliceLimits  # The limits of the slices of a commit's rows.
+    # By partition: the promises that this process has given to actives.
+    promises: MutableMapping[PartitionId, Support]
     send: Callable[[], None]  # Has the senders look for entries and watermarks of actives.
     indexing: Indexing | None = None  # Only a store of a user's own type has one.
     refusal: StoreError | None = None  # Why no replica may serve: the pod lacks the store's type.

@@ -53,6 +53,8 @@ from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Machine, Outcome
 
 _BEGIN_AGAIN_S = 0.05
+_PATIENCE = 3  # Times `replicaTimeout`, for an active that no standby has compared itself with.
+_PIN_S = 600.0  # How long entries behind a copy are kept for the learner that makes it.
 
 
 class Replica:
@@ -297,20 +299,22 @@ class Replica:
         """
         await run_blocking(self.engine.flush)
         async with self._parts.changing:
+            until_s = self._context.clock.monotonic() + _PIN_S
+            self._changelog.pin = (self.log.applied, until_s)
             await run_blocking(self.engine.checkpoint, path)
         await self._changelog.sync()
 
     def silent_followers(self) -> tuple[Ordinal, ...]:
         """The in-sync followers without which this active would go on.
 
-        None while the active does not know whether its own volume went back: one of those followers
-        may be the only replica with all that was acknowledged.
+        While the active does not know whether its own volume went back, one of those followers may
+        be the only replica with all that was acknowledged: it is waited for for longer.
         """
         if self.log.role is not Role.ACTIVE or not self._changelog.may_act:
             return ()
-        if not self.following.is_compared:
-            return ()
-        return self.followers.silent(self._replica_timeout_s)
+        if self.following.is_compared:
+            return self.followers.silent(self._replica_timeout_s)
+        return self.followers.silent(_PATIENCE * self._replica_timeout_s, with_lost=False)
 
     def is_held_up(self) -> bool:
         """Whether this active waits for a learner that does not catch up."""
@@ -349,8 +353,15 @@ class Replica:
         stays_sole = was_sole and logs.is_sole(log) and self._barrier_at is None
         is_led = log.role is Role.ACTIVE and not stays_sole
         self._barrier_at = log.end if is_led else None
+        self.following.configured()
         self._begin()
         return True
+
+    def act_alone(self) -> None:
+        """Acts in the held epoch, if no other replica is in sync: a person accepted a loss."""
+        if logs.is_sole(self.log):
+            self._changelog.may_act, self._has_restarted = True, False
+            self._parts.wake.set()
 
     def _begin(self) -> None:
         """Acts in the epoch, once every older active has stopped."""
@@ -360,6 +371,7 @@ class Replica:
             asyncio.get_running_loop().call_later(_BEGIN_AGAIN_S, self._begin)
             return
         self._changelog.may_act = True
+        self.followers.begin()
         self._parts.wake.set()  # A Barrier may have to be appended.
         self._context.send()
 

@@ -90,6 +90,7 @@ class WriterRegistry:
     async def close_silent(self) -> None:
         """Closes runs without a request for `openBatchTimeout`; forgets old one-off writers."""
         if not self._pod.registry.is_active(0):
+            self.last_heard.clear()  # Another coordinator hears them: silence here says nothing.
             return
         replica, coordinator = active_coordinator(self._pod)
         open_ones = [writer for writer in coordinator.writers.values() if not writer.closed]

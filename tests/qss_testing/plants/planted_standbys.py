@@ -30,8 +30,8 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/changelog.py",
-                "        self.may_act = logs.is_sole(self.log) or not meta\n",
-                "        self.may_act = True\n",
+                "        self.may_act = not meta or (",
+                "        self.may_act = True or (",
             ),
         ),
         f"{_STANDBYS}::test_an_active_that_started_again_waits_for_its_next_epoch",
@@ -107,8 +107,8 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/epochs.py",
-                " and _is_served(reports, entry):\n",
-                ":\n",
+                " and _is_served(reports, entry)\n",
+                "\n",
             ),
         ),
         f"{_PLANNER}::test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners",

@@ -40,6 +40,7 @@ async def started_replica(
         uncommitted=UncommittedMemory(1024 * 1024),
         take_out=take_out,
         slices=slice_limits(Settings(), is_indexed=False),
+        promises={},
         send=lambda: None,
     )
     definition = make_definition(partitions=1)

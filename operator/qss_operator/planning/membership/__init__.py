@@ -3,6 +3,7 @@
 `epochs` makes the next configuration of a partition where a report asks for it: an active that has
 started again gets a new epoch, a standby that is silent or lost leaves the in-sync set, a learner
 that has caught up joins it. `failover` chooses the standby that takes over from an active which
-cannot act, `additions` places the replicas that partitions lack. A change takes one epoch, and is
+cannot act, `additions` places the replicas that partitions lack, and `creation` finds volumes that
+are not to be filled. A change takes one epoch, and is
 published before any pod hears of it.
 """

@@ -4,13 +4,13 @@ Each change takes one epoch. It is made of the configuration that holds and of r
 hold it too, so that an older report changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.losses import with_taken_losses
+from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.additions import missing_replicas_of
 from qss_operator.planning.membership.failover import SOUND, has_no_data, successor_of
 from qss_operator.planning.model import Observation
@@ -23,8 +23,11 @@ def next_configurations(
     entries: Mapping[PartitionId, PartitionConfiguration],
     *,
     is_creating: bool,
+    unclear: Collection[PartitionId] = (),
 ) -> tuple[PartitionConfiguration, ...]:
     """The configurations by partition, each in its next epoch where it has to change.
+
+    An `unclear` partition stays as it is: pods dispute its configuration.
 
     While the store is being created nothing changes before every replica exists: the first entry of
     a new epoch ends the creation.
@@ -36,9 +39,10 @@ def next_configurations(
     for number in sorted(entries):
         entry = entries[number]
         taken = with_taken_losses(observation, entry)
-        if taken is entry and is_made:
+        if taken is entry and is_made and number not in unclear:
             taken = _next(observation, entry)
-        if taken is entry and (added := lacking.get(number)) and _is_served(reports, entry):
+        may_add = taken is entry and number not in unclear and _is_served(reports, entry)
+        if may_add and (added := lacking.get(number)):
             replicas = (*entry.replicas, *added)
             taken = replace(entry, epoch=_after(entry), replicas=replicas)
         found.append(taken)
@@ -52,6 +56,8 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
     if successor is not None:
         left = tuple(pod for pod in entry.in_sync if pod != entry.active)
         return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
+    if _gives_up_standbys(observation, entry):
+        return replace(entry, epoch=_after(entry), in_sync=(entry.active,))
     if active is None:
         return entry
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
@@ -63,7 +69,11 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
     # An active that has started again may not act in its epoch: it does not know what it sent.
     if active.asks_for_epoch:
         return replace(entry, epoch=_after(entry))
-    joining = [pod for pod in active.caught_up if pod not in entry.in_sync]
+    joining = [
+        pod
+        for pod in active.caught_up
+        if pod not in entry.in_sync and _follows(observation.reports, pod, entry)
+    ]
     if joining and is_sound:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
     return entry
@@ -85,6 +95,24 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
 def _is_served(reports: Reports, entry: PartitionConfiguration) -> bool:
     active = replica_of(reports, entry.active, entry)
     return active is not None and active.state in SOUND
+
+
+def _follows(reports: Reports, pod: Ordinal, entry: PartitionConfiguration) -> bool:
+    """Whether a learner's own pod says that it has the partition, in this configuration."""
+    replica = replica_of(reports, pod, entry)
+    return replica is not None and replica.state in SOUND and not replica.is_damaged
+
+
+def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) -> bool:
+    """Whether only the loss of the active's data is left to accept: no standby can take over.
+
+    The standbys have no data either, or a person has accepted that they do not come back.
+    """
+    report = observation.reports.get(entry.active)
+    if len(entry.in_sync) == 1 or report is None or not has_no_data(report, entry.partition):
+        return False
+    is_accepted = accepted_losses(observation).get(entry.partition) == entry.epoch
+    return is_accepted or _gone(observation.reports, entry) == _standbys(entry)
 
 
 def _after(entry: PartitionConfiguration) -> Epoch:

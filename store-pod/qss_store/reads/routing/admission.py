@@ -143,7 +143,9 @@ def _elsewhere(
 
 
 def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
-    if replica.following.stale_s() > max_staleness_s:
+    if replica.role is Role.ACTIVE:
+        replica.check_active()  # One that was deposed does not know how old its state is.
+    elif replica.following.stale_s() > max_staleness_s:
         raise TooStaleError(
             f"the standby of partition {replica.partition} was not level with its active within "
             f"the last {max_staleness_s:g} s",

@@ -84,7 +84,9 @@ class TakingOut:
 
         Until the partition is opened from its new files, it waits for them.
         """
-        await self._close(partition, replica, NotReadyError("its database is being replaced"))
+        why = NotReadyError("its database is being replaced")
+        replica.fail(why)  # Entries that it takes from now on are not acknowledged.
+        await self._close(partition, replica, why)
 
     async def _close(self, partition: PartitionId, replica: Replica, why: StoreError) -> None:
         del self._replicas[partition]

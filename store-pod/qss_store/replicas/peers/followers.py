@@ -223,7 +223,7 @@ class Followers:
         """Forgets what a learner acknowledged with another database, which a copy has replaced."""
         if follower.database in (None, hello.database):
             return
-        follower.database = None
+        follower.database, follower.needs_copy = None, False
         self._counted.pop(pod, None)
         self._changelog.log = active.forget(self._changelog.log, pod)
         self._send_again(pod)
@@ -248,19 +248,27 @@ class Followers:
             self._acknowledged()
 
     def has_lease(self) -> bool:
-        """Whether all in-sync followers support this active; without any it needs no lease."""
-        followers, log = self._of_epoch(), self._changelog.log
-        in_sync = [pod for pod in log.configuration.in_sync if pod in followers]
-        return may_act(self._lease, in_sync, self._now_s())
+        """Whether all in-sync followers support this active; without any it needs no lease.
 
-    def silent(self, timeout_s: float) -> tuple[Ordinal, ...]:
+        Learners that count support it, too: the operator may have taken them in, and promoted them.
+        """
+        followers, log = self._of_epoch(), self._changelog.log
+        others = log.counted.union(log.configuration.in_sync) & followers.keys()
+        return may_act(self._lease, others, self._now_s())
+
+    def begin(self) -> None:
+        """The active may act from now on: its followers have had no time to answer before."""
+        for follower in self._of_epoch().values():
+            follower.heard_s = self._now_s()
+
+    def silent(self, timeout_s: float, *, with_lost: bool = True) -> tuple[Ordinal, ...]:
         """The in-sync followers that are lost, or have taken nothing for that long."""
         followers, now_s = self._of_epoch(), self._now_s()
         return tuple(
             pod
             for pod in self._changelog.log.configuration.in_sync
             if (one := followers.get(pod)) is not None
-            and (one.lost is not None or now_s - one.heard_s > timeout_s)
+            and ((with_lost and one.lost is not None) or now_s - one.heard_s > timeout_s)
         )
 
     def is_held_up(self, timeout_s: float) -> bool:
@@ -287,6 +295,7 @@ class Followers:
         await self._changelog.count(learner)
         if self._changelog.log.configuration.epoch == epoch:
             self._counted[learner] = self._changelog.log.end
+            self._changelog.pin = None
 
     def caught_up(self) -> tuple[Ordinal, ...]:
         """The learners that the operator may take into the in-sync set of this epoch."""
@@ -294,7 +303,9 @@ class Followers:
         return tuple(
             pod
             for pod, counted_at in sorted(self._counted.items())
-            if followers[pod].lost is None and active.is_caught_up(log, pod, counted_at)
+            if followers[pod].lost is None
+            and not followers[pod].needs_copy
+            and active.is_caught_up(log, pod, counted_at)
         )
 
     def stepped_back(self, pod: Ordinal, result: SteppedBack) -> None:
@@ -350,8 +361,11 @@ class Followers:
 
     def _cannot_follow(self, pod: Ordinal, why: str) -> None:
         """A learner copies the active's database; an in-sync follower has to become one first."""
-        if self._changelog.log.configuration.role_of(pod) is Role.LEARNER:
+        log = self._changelog.log
+        if log.configuration.role_of(pod) is Role.LEARNER:
             self._followers[pod].needs_copy = True
+            self._counted.pop(pod, None)
+            self._changelog.log = active.forget(log, pod)
         else:
             self._lose(pod, why)
 

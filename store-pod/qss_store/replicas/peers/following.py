@@ -39,11 +39,17 @@ class Following:
         self._reconfigure = reconfigure
         self._fail = fail
         self._freshness = Freshness()
+        self.acknowledgements = 0  # Requests of an active whose entries are durable here.
         # Whether another in-sync replica has shown that this one's volume did not go back.
         self.is_compared = not parts.changelog.log.end
         lease_s = parts.context.settings.lease_ms / 1000
-        has_begun = parts.changelog.may_act or parts.changelog.has_begun
-        self._support = Support({}) if has_begun else started(self._now_s(), lease_s)
+        changelog, promises = parts.changelog, parts.context.promises
+        partition = changelog.log.configuration.partition
+        # A replica that was opened again, or copied, keeps what this process has promised.
+        if partition not in promises:
+            is_new = changelog.may_act or changelog.has_begun
+            promises[partition] = Support({}) if is_new else started(self._now_s(), lease_s)
+        self._partition, self._promises = partition, promises
         self._active_silent_after_s = self._now_s() + lease_s * MARGIN
 
     def stale_s(self) -> float:
@@ -101,16 +107,25 @@ class Following:
             raise
         check_follows(changelog.log, append.configuration)
         self._check_health()
+        self.acknowledgements += 1
         self._freshness.heard(heard_s, append.watermark, changelog.log.applied)
         self.is_compared = True
         now_s = self._now_s()
-        self._support = answered(self._support, append.configuration.epoch, now_s, lease_s)
+        before = self._promises[self._partition]
+        self._promises[self._partition] = answered(
+            before, append.configuration.epoch, now_s, lease_s
+        )
         self._active_silent_after_s = now_s + lease_s * MARGIN
         return found.matched
 
     def may_begin(self) -> bool:
         """Whether this replica may act as an active: every older active has stopped."""
-        return may_begin(self._support, self._now_s())
+        return may_begin(self._promises[self._partition], self._now_s())
+
+    def configured(self) -> None:
+        """A new configuration: its active has the time of a lease to be heard."""
+        lease_s = self._parts.context.settings.lease_ms / 1000
+        self._active_silent_after_s = self._now_s() + lease_s * MARGIN
 
     @property
     def misses_active(self) -> bool:

@@ -69,9 +69,10 @@ class Copies:
         path = self._directory / str(partition)
         try:
             async with self._slots:
+                before = self._pod.copied_over(configuration)
                 await run_blocking(_begin, path)
                 await self._fetch(configuration, source, path)
-                await self._pod.install(configuration, path)
+                await self._pod.install(configuration, path, before)
         except StoreError as error:
             _LOG.warning("partition %s could not be copied: %s", partition, error.message)
         except OSError as error:

@@ -41,12 +41,11 @@ class Snapshots:
     """The snapshots that learners are reading; their files are links to those of the databases."""
 
     def __init__(self, pod: Pod, volume: Path) -> None:
-        """Deletes the snapshots that an earlier process left at the first request."""
+        """The pod removes the snapshots that an earlier process left."""
         self._pod = pod
         self._directory = volume / "snapshots"
         self._held: dict[str, _Snapshot] = {}
         self._making = asyncio.Lock()
-        self._is_clean = False
 
     async def begin(self, request: SnapshotRequest) -> SnapshotManifest:
         """Makes a snapshot of a partition's active; its entries are durable here.
@@ -104,9 +103,6 @@ class Snapshots:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
 
     async def _forget_old(self) -> None:
-        if not self._is_clean:
-            await run_blocking(shutil.rmtree, self._directory, ignore_errors=True)
-            self._is_clean = True
         now_s = self._now_s()
         for name in [name for name, one in self._held.items() if now_s - one.used_s > _KEPT_S]:
             await self.end(name)

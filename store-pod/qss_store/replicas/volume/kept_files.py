@@ -5,6 +5,7 @@ Each file is replaced as a whole: after a crash the volume has the old file or t
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,11 @@ class Volume:
         """The partitions that have a database on the volume."""
         names = (path.name for path in (self.path / "partitions").glob("*"))
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
+
+    def remove_copies(self) -> None:
+        """Removes copies of databases, for learners and of actives, that a process left. Blocks."""
+        for name in ("incoming", "snapshots"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
 
     def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
         """The sync marks of a store's partitions; none where the file has none of this store."""

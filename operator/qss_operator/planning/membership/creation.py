@@ -1,0 +1,17 @@
+"""Finds volumes that are empty although the store's creation may be over. Pure."""
+
+from qss_operator.planning.model import Observation, PodState
+
+
+def empty_while_others_are_silent(observation: Observation) -> list[PodState]:
+    """Empty pods of an assignment of which a pod is silent: that one may have ended the creation.
+
+    Then an empty volume is a loss, and would be filled as if it were new.
+    """
+    status, pods = observation.resource.status, observation.cluster.pods
+    if status is None or status.assignment is None:
+        return []
+    if all(pod.ordinal in observation.reports or pod.has_data is False for pod in pods):
+        return []
+    heard = [pod for pod in pods if pod.ordinal in observation.reports]
+    return [pod for pod in heard if observation.reports[pod.ordinal].store_id is None]
