@@ -128,6 +128,7 @@ async def _tell(world: World) -> None:
     world.start_operator()
     for _ in range(2):
         world.start_reader()
+    watching = asyncio.create_task(world.watch_actives())
     faults = Faults(world, world.random("faults"))
     await asyncio.gather(faults.run(_FAULTS_S), _drive(world, world.random("drivers")))
     faults.heal()
@@ -137,6 +138,7 @@ async def _tell(world: World) -> None:
         world.lose_power(number, holes=False)
         world.start_pod(number)
     await _is_whole(world)
+    watching.cancel()
 
 
 async def _drive(world: World, random: Random) -> None:

@@ -13,12 +13,12 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec
 from qss_operator.planning.model import StoreResource
-from qss_simulation.history import Histories
+from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.api_server import ApiServer
 from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import DatabaseFiles, SimulatedDisk
 from qss_simulation.parts.network import Network
-from qss_simulation.parts.seeded_loop import SeededLoop
+from qss_simulation.parts.seeded_loop import SeededLoop, context_of
 from qss_simulation.parts.trace import Trace
 from qss_simulation.processes.operator import SimulatedCluster, run_operator
 from qss_simulation.processes.pod import PodProcess
@@ -27,6 +27,7 @@ from qss_simulation.processes.writer import Driver
 from qss_store.runtime.settings import Settings
 
 _UID = "uid-{}"
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,25 @@ class World:
         random = self.random(node)
         work = run_reader(self.network, self.pods, random, self.histories, self.trace)
         self._supervise(node, work)
+
+    def acting(self, partition: int) -> list[str]:
+        """The hosts whose replica may answer as the partition's active now."""
+        return [
+            host
+            for host, process in self.processes.items()
+            if host in self._nodes
+            and context_of(self._nodes[host]).run(process.may_answer_for, partition)
+        ]
+
+    async def watch_actives(self) -> None:
+        """Fails the run where two replicas of a partition may act at once."""
+        while True:
+            for partition in range(PARTITIONS):
+                acting = self.acting(partition)
+                if len(acting) > 1:
+                    told = f"{' and '.join(acting)} act for partition {partition}"
+                    self.failures.append(HistoryError(told))
+            await asyncio.sleep(_LOOK_S)
 
     def end(self, host: str) -> bool:
         """Ends the process of a host at once; returns whether one ran."""

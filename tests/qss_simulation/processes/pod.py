@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Ordinal, StoreAssignment, StoreName, WriterEpoch
 from qss_core.queries.parameters import ReadOptions
 from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
@@ -84,6 +84,14 @@ class PodProcess:
     def pod(self) -> Pod:
         """The pod of this process."""
         return self.services.pod
+
+    def may_answer_for(self, partition: int) -> bool:
+        """Whether this pod may answer as the active of a partition."""
+        try:
+            self.pod.registry.local(partition).check_active()
+        except StoreError:
+            return False
+        return True
 
     async def run(self, network: Network, host: str) -> None:
         """Serves until the node dies."""
