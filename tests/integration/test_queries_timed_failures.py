@@ -42,6 +42,7 @@ async def alone(start_cluster: StartCluster) -> Cluster:
     members = {**WINDOW, "partitions": 1, "engine": "memory"}
     cluster = await start_cluster(2, configurations=[configuration(0, 0)], **members)
     await cluster.put(ROWS, {"in": {"0": 41}})
+    cluster.nodes[0].sends.cancel()  # The standby stays empty.
     await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     return cluster
 
