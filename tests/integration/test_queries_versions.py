@@ -242,6 +242,7 @@ async def test_a_standby_and_a_bound_count_as_for_any_read(
         2, partitions=1, engine="memory", configurations=[configuration(0, 0)], **VERSIONED
     )
     await cluster.put(PUTS, {"in": {"0": 41}})
+    cluster.nodes[0].sends.cancel()  # The standby stays empty.
     await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     token = (await api(cluster).get(f"{PATH}/k1")).headers["Queryable-State-Position"]
     answer = await api(cluster, 1).get(f"{PATH}/k1?positionBound={token}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qss_core.errors import DiskFullError, NotActiveError, NotReadyError
+from qss_core.errors import DiskFullError, NotActiveError, NotReadyError, StaleEpochError
 from qss_core.model import PartitionId, StoreSettings
 from qss_store.replicas.replica import Replica
 from qss_testing.pods.stores import configuration, open_rocksdb
@@ -111,6 +111,53 @@ async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: P
         writer = cluster.writer(0)
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
         await wait_until_async(lambda: b"c" in rows_of(replica_of(cluster, 1)))
+
+
+async def test_a_promoted_standby_that_starts_again_waits_for_the_old_lease_and_a_new_epoch(
+    tmp_path: Path,
+) -> None:
+    """It does not remember whether the lease that it gave to the old active has run out."""
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        await write(writer, await writer.epoch(), 0, ROWS)
+        await cluster.stop_pod(0)
+        await cluster.assign([configuration(0, 1, learners=[0], epoch=3)])
+        await cluster.stop_pod(1)
+        await cluster.start_pod(1)
+        assert cluster.pods[1].pod.report().replicas[0].asks_for_epoch
+        await cluster.assign([configuration(0, 1, learners=[0], epoch=4)])
+        with pytest.raises(NotReadyError, match="lease"):
+            replica_of(cluster, 1).check_active()
+        await cluster.until_led()
+
+
+async def test_an_active_needs_the_lease_of_a_learner_that_counts(tmp_path: Path) -> None:
+    """The operator may have taken it in, and promoted it."""
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        await lead(cluster, 0, 3, learners=[1])
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        await wait_until_async(lambda: _acts(replica_of(cluster, 0)))
+        await cluster.stop_pod(1)
+        await wait_until_async(lambda: not _acts(replica_of(cluster, 0)))
+
+
+async def test_a_copy_replaces_no_learner_that_has_acknowledged_entries_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await lead(cluster, 0, 3, learners=[1])
+        learner, held = cluster.pods[1].pod, cluster.configurations[0]
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        before = learner.copied_over(held)
+        await write(writer, epoch, 0, ROWS)
+        with pytest.raises(StaleEpochError, match="meanwhile"):
+            await learner.install(held, tmp_path / "copy", before)
+        with pytest.raises(StaleEpochError):
+            learner.copied_over(configuration(0, 0, learners=[1], epoch=2))
 
 
 async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_path: Path) -> None:

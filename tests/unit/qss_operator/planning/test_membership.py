@@ -1,5 +1,6 @@
 """Which configuration follows: failover, removal, new epochs, learners and new replicas."""
 
+from dataclasses import replace as changed
 from typing import Any
 
 import pytest
@@ -66,18 +67,28 @@ def following(
     standbys: int = 1,
     pods: int = 2,
     is_creating: bool = False,
+    is_unclear: bool = False,
+    accepted: str | None = None,
 ) -> PartitionConfiguration:
     """The configuration after `held` with these reports."""
     cluster = ClusterState(
         replicas=pods, pods=tuple(pod_state(Ordinal(number)) for number in range(pods))
     )
     observation = Observation(
-        resource=resource_of(spec_of(partitions=1, replicas=pods, standbys=standbys)),
+        resource=changed(
+            resource_of(spec_of(partitions=1, replicas=pods, standbys=standbys)),
+            accept_data_loss=accepted,
+        ),
         cluster=cluster,
         reports={one.ordinal: one for one in reports},
         silent_s=silent_s or {},
     )
-    (found,) = next_configurations(observation, {P0: held}, is_creating=is_creating)
+    (found,) = next_configurations(
+        observation,
+        {P0: held},
+        is_creating=is_creating,
+        unclear=[P0] if is_unclear else [],
+    )
     return found
 
 
@@ -179,6 +190,23 @@ def test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners() 
     assert following(report(A, sole), held=sole, standbys=0) == sole
     behind = report(A, sole, state="behind", completed=9)
     assert following(behind, held=sole) == sole, "an old state is brought to no other pod"
+
+
+def test_a_learner_is_taken_in_only_where_its_own_pod_has_it() -> None:
+    active = report(A, LEARNS, caught_up=(B,))
+    assert following(active, held=LEARNS) == LEARNS
+    assert following(active, without_data(B), held=LEARNS) == LEARNS
+
+
+def test_a_disputed_partition_stays_as_it_is() -> None:
+    assert following(report(A, silent=(B,)), is_unclear=True) == LED_BY_A
+
+
+def test_where_all_data_is_lost_only_the_loss_is_left_to_accept() -> None:
+    assert following(without_data(A), without_data(B)) == led_by(A)
+    assert following(without_data(A)) == LED_BY_A, "B may come back with the data"
+    assert following(without_data(A), accepted="0@4") == led_by(A)
+    assert following(without_data(A), accepted="0@3") == LED_BY_A
 
 
 def test_a_change_takes_one_epoch_however_much_is_asked_for() -> None:
