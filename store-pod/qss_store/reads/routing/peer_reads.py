@@ -14,13 +14,14 @@ import aiohttp
 from yarl import URL
 
 from qss_client.http.unreachable import why_unreachable
-from qss_core.errors import DeadlineExceededError, UnreachableError
+from qss_core.errors import DeadlineExceededError, StoreError, UnreachableError
 from qss_core.model import PodAddress
 from qss_store.runtime.peer_client import PeerSession, read_answer, refusal_of
 from qss_store.runtime.request_memory import MemoryShare
 
 BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
 SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
+LINE_BYTES_MAX = 64 * 1024 * 1024  # Of a stream: twice the largest chunk.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,11 @@ class Lines:
             cut = data.rfind(b"\n")
             if cut < 0:
                 self._partial += data
+                if len(self._partial) > LINE_BYTES_MAX:
+                    raise StoreError(
+                        f"pod {self._pod.name} answered with a line of more than {LINE_BYTES_MAX} "
+                        "bytes"
+                    )
                 continue
             lines = bytes(self._partial + data[:cut]).split(b"\n")
             self._partial = bytearray(data[cut + 1 :])
