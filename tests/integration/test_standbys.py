@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qss_core.errors import DiskFullError, NotActiveError, NotReadyError, StaleEpochError
-from qss_core.model import PartitionId, StoreSettings
+from qss_core.errors import (
+    DiskFullError,
+    MalformedRequestError,
+    NotActiveError,
+    NotReadyError,
+    StaleEpochError,
+)
+from qss_core.model import Ordinal, PartitionId, StoreSettings
 from qss_store.replicas.replica import Replica
+from qss_store.replication.messages import SnapshotPartRequest, SnapshotRequest
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import Chunks, Rows, WriteCluster, Writer, write_cluster
 from qss_testing.waiting import wait_until_async
@@ -230,6 +237,27 @@ async def test_a_learner_whose_entries_were_cut_copies_the_database(
         await cluster.stop_pod(0)
         await lead(cluster, 1, 5)
         assert b"last" in rows_of(replica_of(cluster, 1))
+
+
+async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(
+    tmp_path: Path,
+) -> None:
+    """The answers to its first requests were lost: nobody reads those snapshots."""
+    async with replicated(tmp_path) as cluster:
+        request = SnapshotRequest(
+            store_id=cluster.definition.store_id,
+            sender=Ordinal(1),
+            configuration=cluster.configurations[0],
+        )
+        snapshots = cluster.pods[0].services.snapshots
+        for _ in range(6):
+            found = await snapshots.begin(request)
+        assert [path.name for path in (tmp_path / "0" / "snapshots").iterdir()] == [found.snapshot]
+        part = SnapshotPartRequest(
+            store_id=request.store_id, snapshot=found.snapshot, file="../x", offset=0, size=1
+        )
+        with pytest.raises(MalformedRequestError):
+            await snapshots.part(part)
 
 
 async def test_an_active_whose_volume_went_back_is_found_by_its_standby(tmp_path: Path) -> None:

@@ -92,9 +92,10 @@ class AppendAnswer(msgspec.Struct, frozen=True):
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner asks the active of a partition for a snapshot of its database."""
+    """The learner of the pod `sender` asks a partition's active for a snapshot of its database."""
 
     store_id: StoreId
+    sender: Ordinal
     configuration: PartitionConfiguration
 
 

@@ -87,7 +87,9 @@ class Copies:
         self, configuration: PartitionConfiguration, source: Ordinal, path: Path
     ) -> None:
         store_id = self._pod.registry.placed().definition.store_id
-        request = SnapshotRequest(store_id=store_id, configuration=configuration)
+        request = SnapshotRequest(
+            store_id=store_id, sender=self._pod.ordinal, configuration=configuration
+        )
         answer = await self._ask(source, SNAPSHOT_PATH, encode_message(request))
         manifest = decode_message(answer, SnapshotManifest)
         total = sum(one.size for one in manifest.files)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedError, WrongStoreError
-from qss_core.model import PartitionId, StoreId
+from qss_core.model import Ordinal, PartitionId, StoreId
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.messages import (
@@ -32,6 +32,7 @@ _GONE = "the snapshot is gone: begin a new one"
 @dataclass(slots=True)
 class _Snapshot:
     partition: PartitionId
+    learner: Ordinal
     path: Path
     files: frozenset[str]
     used_s: float
@@ -56,7 +57,7 @@ class Snapshots:
         self._check(request.store_id)
         partition = request.configuration.partition
         async with self._making:
-            await self._forget_old()
+            await self._forget_old(partition, request.sender)
             if len(self._held) >= _AT_ONCE_MAX:
                 raise OverloadedError(f"{_AT_ONCE_MAX} snapshots are being read: try again")
             replica = self._pod.registry.local(partition)
@@ -69,9 +70,8 @@ class Snapshots:
             except BaseException:
                 await run_blocking(shutil.rmtree, path, ignore_errors=True)
                 raise
-            self._held[name] = _Snapshot(
-                partition, path, frozenset(one.name for one in files), self._now_s()
-            )
+            names = frozenset(one.name for one in files)
+            self._held[name] = _Snapshot(partition, request.sender, path, names, self._now_s())
             total = sum(one.size for one in files)
             _LOG.info("partition %s: a snapshot of %s bytes for a learner", partition, total)
             return SnapshotManifest(snapshot=name, files=files)
@@ -102,9 +102,15 @@ class Snapshots:
         if held is not None:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
 
-    async def _forget_old(self) -> None:
+    async def _forget_old(self, partition: PartitionId, learner: Ordinal) -> None:
+        """Deletes what is not read any more: a learner that asks again got no answer before."""
         now_s = self._now_s()
-        for name in [name for name, one in self._held.items() if now_s - one.used_s > _KEPT_S]:
+        old = [
+            name
+            for name, one in self._held.items()
+            if now_s - one.used_s > _KEPT_S or (one.partition, one.learner) == (partition, learner)
+        ]
+        for name in old:
             await self.end(name)
 
     def _check(self, named: StoreId) -> None:
