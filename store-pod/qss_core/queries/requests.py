@@ -10,6 +10,7 @@ import msgspec
 
 from qss_core.errors import (
     MalformedBytesError,
+    Retry,
     StoreError,
     error_from_wire,
 )
@@ -84,9 +85,10 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 def failure_of(error: StoreError) -> Failure:
-    """The failure that an error stands for."""
+    """The failure that an error stands for; one that passes is told as a pod that is not ready."""
+    other = Reason.NOT_READY if error.retry is Retry.LATER else Reason.STORE_EXCEPTION
     return Failure(
-        reason=_REASONS.get(error.code, Reason.STORE_EXCEPTION),
+        reason=_REASONS.get(error.code, other),
         message=error.message,
         retry_after_ms=error.details.get("retry_after_ms", error.retry_after_ms),
         active=error.details.get("active"),

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from qss_core.errors import (
+    AccessUnknownError,
     MalformedBytesError,
     MalformedRequestError,
     NotActiveError,
@@ -104,6 +105,7 @@ def test_a_request_refuses_what_it_does_not_know() -> None:
         (TooLargeError("x"), Reason.LIMIT_EXCEEDED),
         (MalformedBytesError("x"), Reason.STORE_EXCEPTION),
         (StaleEpochError("x"), Reason.STORE_EXCEPTION),
+        (AccessUnknownError("x"), Reason.NOT_READY),  # It passes: a reader tries again.
         (StoreError("x"), Reason.STORE_EXCEPTION),
     ],
 )
