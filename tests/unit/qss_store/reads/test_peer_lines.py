@@ -22,7 +22,7 @@ class Endless:
     read = 0
 
     async def readany(self) -> bytes:
-        """The next piece."""
+        """The next piece; there is always another one."""
         self.read += 1
         await asyncio.sleep(0)
         return bytes(8 * 1024 * 1024)
