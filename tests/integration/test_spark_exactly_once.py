@@ -1,8 +1,8 @@
 """Every batch is in the store once, wherever the driver, a pod or a worker is killed.
 
-Each driver is a process with its own writer and rows in one store. All drivers start together. A
-proxy before the pods kills most of them at a request. This process then continues the same query
-from the same checkpoint.
+One driver has a query for each moment of its death, with its own writer and rows in one store. A
+proxy before the pods holds the requests of most of them; when all have reached their moments, the
+driver is killed. This process then continues the same queries from the same checkpoints.
 """
 
 import json
@@ -10,11 +10,11 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -27,8 +27,15 @@ from qss_client import Store
 from qss_spark import StoreSink
 from qss_testing.faults.proxy import WriterProxy
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
 from qss_testing.writers import word_counts
-from qss_testing.writers.word_counts import DRIVER_S, Driver, expected_counts, write_words
+from qss_testing.writers.word_counts import (
+    DRIVER_S,
+    Driver,
+    Job,
+    expected_counts,
+    write_words,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -37,25 +44,25 @@ BATCHES = ("a b c d e f", "a b c g", "a h", "i a a")
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The point of a driver's death: before or after the pods see a request, or at a batch."""
+    """The moment of a driver's death: before or after the pods see a request, or after a batch."""
 
-    options: tuple[str, ...]
     request: str | None = None
     after: bool = False
+    collect: str = "always"
+    stops_after: int | None = None
+    batches: tuple[str, ...] = BATCHES
 
 
+_COMMIT = "POST .*/{}/.*/batches/1/commit(\\?|$)"
 DEATHS = {
-    "stage-not-answered": Death(
-        ("--collect", "never"), "PUT .*/{}/.*/batches/1/chunks/", after=True
-    ),
-    "batch-not-sent": Death((), "POST .*/{}/.*/batches/1/commit(\\?|$)"),
-    "batch-not-answered": Death((), "POST .*/{}/.*/batches/1/commit(\\?|$)", after=True),
-    "commit-not-sent": Death(("--collect", "never"), "POST .*/{}/.*/batches/1/commit(\\?|$)"),
-    "commit-not-answered": Death(
-        ("--collect", "never"), "POST .*/{}/.*/batches/1/commit(\\?|$)", after=True
-    ),
-    "commit-answered": Death(("--dies-after", "2")),
+    "stage-not-answered": Death("PUT .*/{}/.*/batches/1/chunks/", after=True, collect="never"),
+    "batch-not-sent": Death(_COMMIT),
+    "batch-not-answered": Death(_COMMIT, after=True),
+    "commit-not-sent": Death(_COMMIT, collect="never"),
+    "commit-not-answered": Death(_COMMIT, after=True, collect="never"),
+    "commit-answered": Death(stops_after=2),
 }
+REPLACED = "replaced"
 OLDER = "older"
 
 
@@ -66,12 +73,14 @@ class Scene:
     directory: Path
     cluster: PodCluster
     proxy: WriterProxy
-    drivers: dict[str, Driver]
+    drivers: list[Driver] = field(default_factory=list)
     held_up: Event = field(default_factory=Event)
     released: Event = field(default_factory=Event)
 
-    def kill(self, writer: str) -> None:
-        self.drivers[writer].kill()
+    def start(self, *jobs: Job) -> Driver:
+        driver = Driver(self.directory, self.proxy.url, *jobs)
+        self.drivers.append(driver)
+        return driver
 
     def hold(self) -> None:
         """Keeps a request from the pods until `released` is set."""
@@ -81,15 +90,12 @@ class Scene:
     def sink(self, writer: str, **options: Any) -> StoreSink:
         return StoreSink(word_counts.STORE, self.proxy.url, writer, valueColumns=["n"], **options)
 
-    def go_on(self, spark: SparkSession, writer: str, sink: StoreSink | None = None) -> None:
+    def go_on(
+        self, spark: SparkSession, writer: str, sink: StoreSink | None = None, weight: int = 1
+    ) -> None:
         """Runs the query of a writer in this process until it has read its whole input."""
-        word_counts.start(
-            spark,
-            self.directory / f"{writer}-input",
-            self.checkpoint(writer),
-            sink or self.sink(writer),
-            writer,
-        ).awaitTermination()
+        job, written_by = Job(writer=writer), sink or self.sink(writer)
+        word_counts.start(spark, self.directory, written_by, job, weight=weight).awaitTermination()
 
     def checkpoint(self, writer: str) -> Path:
         return self.directory / f"{writer}-checkpoint"
@@ -128,29 +134,53 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         PodCluster(directory, pods=3, partitions=12) as cluster,
         WriterProxy(cluster.pods) as proxy,
     ):
-        drivers: dict[str, Driver] = {}
-        scene = Scene(directory, cluster, proxy, drivers)
-        for writer, death in DEATHS.items():
-            scene.write(writer, *BATCHES)
-            if death.request is not None:
-                request = death.request.format(writer)
-                proxy.watch(request, partial(scene.kill, writer), after=death.after)
-            drivers[writer] = Driver(directory, proxy.url, writer, *death.options)
-        scene.write(OLDER, *BATCHES)
-        proxy.watch(f"POST .*/{OLDER}/.*/batches/1/commit(\\?|$)", scene.hold)
-        drivers[OLDER] = Driver(directory, proxy.url, OLDER)
+        scene = Scene(directory, cluster, proxy)
         yield scene
         scene.released.set()
-        for driver in drivers.values():
+        for driver in scene.drivers:
             driver.__exit__()
 
 
+@pytest.fixture(scope="module")
+def killed(scene: Scene) -> Driver:
+    """The driver that died at all of the moments at once."""
+    deaths = {**DEATHS, REPLACED: Death(stops_after=1, batches=("a", "a"))}
+    jobs: list[Job] = []
+    reached = Barrier(1 + len(deaths))
+    died = Event()
+
+    def wait() -> None:
+        reached.wait(DRIVER_S)
+        assert died.wait(DRIVER_S)
+
+    for writer, death in deaths.items():
+        scene.write(writer, *death.batches)
+        job = Job(writer=writer, collect=death.collect, stops_after=death.stops_after)
+        jobs.append(job)
+        if death.request is not None:
+            scene.proxy.watch(death.request.format(writer), wait, after=death.after)
+        else:
+            Thread(target=partial(_wait_for, job.stopped_at(scene.directory), wait)).start()
+    driver = scene.start(*jobs)
+    try:
+        reached.wait(DRIVER_S)
+    finally:
+        driver.kill()
+        reached.abort()
+        died.set()
+    return driver
+
+
+def _wait_for(file: Path, then: Callable[[], None]) -> None:
+    wait_until(file.exists, DRIVER_S)
+    then()
+
+
 @pytest.mark.parametrize("writer", DEATHS)
+@pytest.mark.usefixtures("killed")
 def test_the_query_of_a_killed_driver_continues_and_every_batch_is_there_once(
     scene: Scene, spark: SparkSession, writer: str
 ) -> None:
-    driver = scene.drivers[writer]
-    assert driver.ended() == -9, driver.said()
     scene.go_on(spark, writer)
 
     assert scene.held(writer) == expected_counts(writer, *BATCHES)
@@ -159,15 +189,29 @@ def test_the_query_of_a_killed_driver_continues_and_every_batch_is_there_once(
     assert first == list(range(len(BATCHES)))
 
 
+@pytest.mark.usefixtures("killed")
+def test_a_rerun_batch_replaces_the_state_that_a_dead_driver_left(
+    scene: Scene, spark: SparkSession
+) -> None:
+    """The driver died between the state of a batch and its commit; then the program changes."""
+    scene.go_on(spark, REPLACED, weight=100)  # Batch 1 again: 1 from batch 0, plus 100.
+    scene.write(REPLACED, "a")
+    scene.go_on(spark, REPLACED, weight=100)  # Batch 2 reads the state from the files of batch 1.
+    assert scene.held(REPLACED) == {f"{REPLACED}/a": 201}
+
+
 def test_the_older_of_two_drivers_gets_stale_writer_and_ends(
     scene: Scene, spark: SparkSession
 ) -> None:
+    scene.write(OLDER, *BATCHES)
+    scene.proxy.watch(_COMMIT.format(OLDER), scene.hold)
+    driver = scene.start(Job(writer=OLDER))
     assert scene.held_up.wait(DRIVER_S)
     scene.go_on(spark, OLDER)
     scene.released.set()
 
-    assert scene.drivers[OLDER].ended() == 1
-    assert "STALE_WRITER" in scene.drivers[OLDER].said()
+    assert driver.ended() == 1
+    assert "STALE_WRITER" in driver.said()
     assert scene.held(OLDER) == expected_counts(OLDER, *BATCHES)
     assert [batch for batch, already in scene.commits(OLDER) if not already] == [0, 1, 2, 3]
 

@@ -22,7 +22,7 @@ from qss_store.replicas.changelog_entries import (
     is_whole,
     payload_size_of,
     put_entry,
-    stored_of,
+    read_and_noted,
 )
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replication import active
@@ -341,11 +341,11 @@ class Changelog:
         """Finds the offset below which entries are deleted; returns whether to look further."""
         start = max(self._examined, self.log.start)
         rows = self.engine.scan(CHANGELOG, lower=encode_offset(start))
-        looked_at = [stored_of(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]
+        looked_at: list[logs.Stored] = []
         now_ms = self._clock.wall_ms()
         self._due_below = logs.truncation_point(
             self.log,
-            looked_at,
+            read_and_noted(islice(rows, _CUT_AT_ONCE_MAX), looked_at),
             self._bytes_total,
             open_floor,
             now_ms,

@@ -1,6 +1,7 @@
 """The bytes of changelog entries and their payloads, as a replica's database keeps them."""
 
 import zlib
+from collections.abc import Iterable, Iterator
 
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
@@ -47,3 +48,12 @@ def put_entry(batch: Batch, offset: int, data: bytes, payload: bytes | memoryvie
 def stored_of(key: bytes, data: bytes) -> logs.Stored:
     head = decode_head(data)
     return logs.Stored(decode_offset(key), head.wall_time_ms, head.bytes_before)
+
+
+def read_and_noted(
+    rows: Iterable[tuple[bytes, bytes]], noted: list[logs.Stored]
+) -> Iterator[logs.Stored]:
+    """What the log's rows say of their entries: each is decoded when it is asked for, and noted."""
+    for key, data in rows:
+        noted.append(stored_of(key, data))
+        yield noted[-1]

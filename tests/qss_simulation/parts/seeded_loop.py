@@ -15,6 +15,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import cache
 from random import Random  # noqa: TID251 seeded by the story.
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakSet
@@ -30,6 +31,7 @@ _LONG_TURNS = 0.02
 _TURNS_MAX = 3_000_000
 
 
+@cache
 def host_of(node: str) -> str:
     """The machine of a node: a process that starts again is another node of it."""
     return node.partition("#")[0]
@@ -223,7 +225,8 @@ class SeededLoop(asyncio.BaseEventLoop):
         random = self._random
         is_long = random.random() < _LONG_TURNS
         self.now_s += random.expovariate(1 / (_LONG_TURN_S if is_long else _TURN_S))
-        self._fire()
+        if self._timers and self._timers[0][0] <= self.now_s:
+            self._fire()
         handle = self._queues[random.choice(runnable)].popleft()
         if not handle.cancelled():
             handle._run()  # noqa: SLF001 what an event loop does.
@@ -240,7 +243,10 @@ class SeededLoop(asyncio.BaseEventLoop):
         if node in self._dead:
             self._graves.append(handle)
         else:
-            self._queues.setdefault(node, deque()).append(handle)
+            queue = self._queues.get(node)
+            if queue is None:
+                queue = self._queues[node] = deque()
+            queue.append(handle)
 
     def _rate(self, node: str) -> float:
         return self.rates.get(host_of(node), 1.0)

@@ -8,6 +8,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
 from types import TracebackType
@@ -21,6 +22,7 @@ from qss_testing.pods.pod_process import PodProcess
 from qss_testing.pods.ports import free_ports
 
 Result = TypeVar("Result")
+_ACTIONS_MAX = 16  # An action may wait for others.
 _BODY_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -96,6 +98,7 @@ class WriterProxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
     async def _start(self) -> None:
+        self._loop.set_default_executor(ThreadPoolExecutor(_ACTIONS_MAX))
         self._session = aiohttp.ClientSession()
         for pod, port in zip(self.pods, self._ports, strict=True):
             app = web.Application(client_max_size=_BODY_BYTES_MAX)
