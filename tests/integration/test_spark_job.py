@@ -1,11 +1,11 @@
-"""The shipped jobs run as programs, one of them without an installed Java."""
+"""The shipped jobs run as programs: one without an installed Java, the others share a process."""
 
 import csv
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
@@ -33,10 +33,12 @@ from qss_spark.demo.processes import jobs_directory
 from qss_spark.demo.scenarios import FLIGHTS_WEATHER, SCENARIOS, Scenario
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
+from qss_testing.writers.job_programs import JobPrograms
 
 pytestmark = pytest.mark.spark
 
-DAYS = 20
+DAYS = 8
 
 
 def first_days() -> list[list[str]]:
@@ -93,9 +95,36 @@ NEEDED = {
     "departures": (),
     "rotations": ("tailnum", "dep_time"),
 }
-WEEKS = -(-DAYS // 7)
+DAYS_PER_TRIGGER = 3
+TRIGGERS = -(-DAYS // DAYS_PER_TRIGGER)
 # A query with a watermark ends with a batch without data.
-BATCHES = {"aircraft-stats": WEEKS, "departures": WEEKS + 1, "rotations": WEEKS + 1}
+BATCHES = {"aircraft-stats": TRIGGERS, "departures": TRIGGERS + 1, "rotations": TRIGGERS + 1}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobPrograms]:
+    with JobPrograms(tmp_path_factory.mktemp("programs") / "log") as programs:
+        yield programs
+
+
+def is_closed(http: SyncHttp, cluster: PodCluster) -> bool:
+    """Whether the program has closed its writer, as it does at its end."""
+    (writer,) = list_writers(http, cluster.url, cluster.store)
+    return writer.silent_s is None
+
+
+def run_without_java(directory: Path, program: Path, *arguments: str) -> list[str]:
+    """The lines that a program printed in an environment of its own, which has no Java."""
+    ended = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        env=without_java(directory),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -104,29 +133,21 @@ BATCHES = {"aircraft-stats": WEEKS, "departures": WEEKS + 1, "rotations": WEEKS 
     ids=lambda scenario: scenario.name,
 )
 def test_a_job_equals_the_batch_computation_over_the_same_days(
-    tmp_path: Path, scenario: Scenario
+    tmp_path: Path, programs: JobPrograms, scenario: Scenario
 ) -> None:
     is_without_java = scenario is SCENARIOS[0]
     rows = first_days()
     write_files(tmp_path / "days", rows)
     members = STORES[scenario.name]
     with PodCluster(tmp_path, pods=2, partitions=12, store=scenario.name, **members) as cluster:
-        ended = subprocess.run(
-            [
-                *(sys.executable, str(jobs_directory() / f"{scenario.file}.py"), "--progress"),
-                *("--url", cluster.url, "--checkpoint", str(tmp_path / "job")),
-                *("--input", str(tmp_path / "days"), "--files-per-trigger", "7"),
-            ],
-            env=without_java(tmp_path) if is_without_java else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
+        run = partial(run_without_java, tmp_path) if is_without_java else programs.run
+        printed = run(
+            jobs_directory() / f"{scenario.file}.py",
+            *("--progress", "--url", cluster.url, "--checkpoint", str(tmp_path / "job")),
+            *("--input", str(tmp_path / "days"), "--files-per-trigger", str(DAYS_PER_TRIGGER)),
         )
-        assert ended.returncode == 0, ended.stderr
         with closing(SyncHttp()) as http:
-            (writer,) = list_writers(http, cluster.url, cluster.store)
-        assert writer.silent_s is None, "the program closes its writer at its end"
+            wait_until(lambda: is_closed(http, cluster))
         with Store(cluster.url, cluster.store) as store:
             held = list(scenario.parts[0].rows(store))
             last = store.position.offset_of(f"@batch.{scenario.name}", 1)
@@ -136,7 +157,7 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(
     key = places[0] if isinstance(places[0], str) else places[0][0]
     assert said.startswith(f"{key} -> ")
     assert "yet" not in said
-    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in printed if line.startswith("{")]
     needed = [rows[0].index(name) for name in NEEDED[scenario.name]]
     assert sum(line["rows"] for line in lines) == sum(
         all(row[column] for column in needed) for row in rows[1:]
@@ -147,7 +168,9 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(
     assert bool(bundled) is is_without_java
 
 
-def test_the_join_equals_the_batch_computation_in_all_three_stores(tmp_path: Path) -> None:
+def test_the_join_equals_the_batch_computation_in_all_three_stores(
+    tmp_path: Path, programs: JobPrograms
+) -> None:
     days = tmp_path / "days"
     flights = with_first_days(read_rows(), "flights.csv")
     weather = with_first_days(read_weather(), "weather.csv")
@@ -170,18 +193,11 @@ def test_the_join_equals_the_batch_computation_in_all_three_stores(tmp_path: Pat
     with ExitStack() as stack, ThreadPoolExecutor(len(clusters)) as pool:
         list(pool.map(stack.enter_context, clusters.values()))
         urls = {name: cluster.url for name, cluster in clusters.items()}
-        ended = subprocess.run(
-            [
-                *(sys.executable, str(jobs_directory() / "flights_weather.py")),
-                *FLIGHTS_WEATHER.url_arguments(urls),
-                *("--checkpoint", str(tmp_path / "job"), "--input", str(days)),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
+        programs.run(
+            jobs_directory() / "flights_weather.py",
+            *FLIGHTS_WEATHER.url_arguments(urls),
+            *("--checkpoint", str(tmp_path / "job"), "--input", str(days)),
         )
-        assert ended.returncode == 0, ended.stderr
         for part in FLIGHTS_WEATHER.parts:
             with Store(urls[part.store], part.store) as store:
                 found = differences(expected[part.store], part.rows(store))

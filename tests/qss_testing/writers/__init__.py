@@ -6,6 +6,7 @@ its requests. `model_writer` writes into one pod, and repeats each of its batche
 `exchange_steps` runs an exchange of the client by hand, step by step, without a pod.
 
 `streams` writes the input of a stream as files, one for each batch. `word_counts` is a stateful
-Spark job as a program of its own, which tests kill. `spark_workers`, started by the script
+Spark job as a program of its own, which tests kill. `job_programs` runs the shipped jobs in one
+process, so that they share a Java. `spark_workers`, started by the script
 `spark_python`, forks Spark's Python workers from a process with all imports done.
 """
