@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -41,13 +42,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules with Spark come first, so that one of several workers gets all of them and one Spark.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives all tests with Spark to one worker, which so starts one Spark, and long ones first.
 
-    Each worker begins with a consecutive part of the tests, and others take from its end only.
+    Each worker begins with a consecutive part of the tests; who is done takes from the end of
+    another one's part, so each part ends with short tests.
     """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path not in with_spark)
+    spark = [item for item in items if item.path in with_spark]
+    long: dict[Path, list[pytest.Item]] = defaultdict(list)
+    short = []
+    for item in items:
+        if item.path not in with_spark:
+            (long[item.path] if item.get_closest_marker("long") else short).append(item)
+    parts = [spark, *([] for _ in range(workers - 1))]
+    for number, module in enumerate(long.values()):
+        parts[number % (workers - 1) + 1 if workers > 1 else 0] += module
+    for number, part in enumerate(parts):
+        left = len(items) - sum(map(len, parts[:number]))
+        room = max(0, left // (workers - number) - len(part))
+        part += short[:room]
+        del short[:room]
+    items[:] = [item for part in parts for item in part]
 
 
 def pytest_unconfigure() -> None:

@@ -10,6 +10,8 @@ from qss_testing.clients.readings import open_reading
 from qss_testing.pods.stores import Cluster, Put, commit_rows
 from qss_testing.reference.versions import VERSIONED, Versions, stored_as_of, stored_between
 
+pytestmark = pytest.mark.long
+
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
 STORE = {**VERSIONED, "history_retention_ms": RETENTION}

@@ -26,6 +26,8 @@ from qss_testing.pods.guarded import (
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 PATH = f"/state/stores/{STORE}/k"
 FLOODERS = 40
 

@@ -17,6 +17,8 @@ from qss_spark.demo.scenarios import AIRCRAFT_STATS
 from qss_testing.clients.qss_command import Qss, manifest
 from qss_testing.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
 JOB = """
 import sys

@@ -19,6 +19,8 @@ from qss_testing.clients.fast_path_fuzz import Server, check
 from qss_testing.clients.fast_path_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
 from qss_testing.pods.stores import Cluster, Put, configuration
 
+pytestmark = pytest.mark.long
+
 StartCluster = Callable[..., Awaitable[Cluster]]
 
 SEED = os.environ.get("QSS_FAST_PATH_SEED", "fast path")

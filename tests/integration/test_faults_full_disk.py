@@ -21,6 +21,8 @@ from qss_testing.writers.process_writer import (
     sequences,
 )
 
+pytestmark = pytest.mark.long
+
 MIB = 1024 * 1024
 KEPT_FREE_BYTES = 32 * MIB  # A pod keeps so many bytes free.
 ENVIRONMENT = {

@@ -24,6 +24,8 @@ from qss_testing.reference.versions import Versions, stored_rows
 from qss_testing.waiting import wait_until
 from qss_testing.writers.process_writer import IMPATIENT, PATIENT, ProcessWriter, sequences
 
+pytestmark = pytest.mark.long
+
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
 KEYS = 2_000

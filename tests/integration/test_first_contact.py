@@ -23,6 +23,8 @@ from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import write_values
 
+pytestmark = pytest.mark.long
+
 Connect = Callable[..., Awaitable[AnyClient]]
 NOBODY = "http://127.0.0.1:1"
 # Waits long for a store that answered once; no test here needs that.

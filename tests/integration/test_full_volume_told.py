@@ -14,6 +14,8 @@ from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import write_values
 
+pytestmark = pytest.mark.long
+
 MIB = 1024 * 1024
 FULL = re.compile(
     r"the pod refuses batches: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB"

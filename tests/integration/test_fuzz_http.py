@@ -20,6 +20,8 @@ from qss_core.queries.types import QUERY_TYPES
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.timed_stores import SESSION, WINDOW
 
+pytestmark = pytest.mark.long
+
 MANY = settings(
     max_examples=150,
     derandomize=True,

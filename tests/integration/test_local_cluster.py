@@ -30,6 +30,8 @@ from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, mani
 from qss_testing.waiting import wait_until_async
 from qss_testing.writers.writer import write_values
 
+pytestmark = pytest.mark.long
+
 TIMEOUT_S = 60.0
 
 

@@ -16,6 +16,8 @@ from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
 from qss_testing.writers.writer import write_values
 
+pytestmark = pytest.mark.long
+
 TIMEOUT_S = 60.0
 KEYS = [f"k{number}" for number in range(20)]
 ANNOTATION = "queryablestate.dev/accept-data-loss"

@@ -17,6 +17,8 @@ from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
 from qss_testing.writers.writer import Record, Writer
 
+pytestmark = pytest.mark.long
+
 TIMEOUT_S = 60.0
 # Shorter than by default, so that a failover takes a second.
 QUICK = {"leaseDuration": "1s", "failoverAfter": "2s", "replicaTimeout": "2s"}

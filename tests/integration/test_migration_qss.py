@@ -17,6 +17,8 @@ from qss_testing.pods.write_cluster import table_of
 from qss_testing.waiting import wait_until
 from qss_testing.writers.process_writer import PATIENT
 
+pytestmark = pytest.mark.long
+
 KEYS = [f"word-{number}" for number in range(500)]
 
 

@@ -16,6 +16,8 @@ from qss_store.http.query.openapi.document import make_document
 from qss_store.http.query.routes import QUERY_ROUTES
 from qss_testing.pods.stores import Cluster
 
+pytestmark = pytest.mark.long
+
 Command = list[str | Path]
 StartCluster = Callable[..., Awaitable[Cluster]]
 DOCUMENT = make_document(QUERY_ROUTES)

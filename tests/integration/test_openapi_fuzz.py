@@ -30,6 +30,8 @@ from qss_testing.pods.stores import Cluster, Put
 from qss_testing.pods.timed_stores import SESSION, WINDOW
 from qss_testing.reference.own_stores import BY_VALUE
 
+pytestmark = pytest.mark.long
+
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 

@@ -16,6 +16,8 @@ from qss_testing.clients.qss_command import Qss
 from qss_testing.pods.extension_package import install_guide, resource_of_guide
 from qss_testing.writers.writer import Record, Writer
 
+pytestmark = pytest.mark.long
+
 NAME = StoreName("aircraft")
 ROWS = {"N1": {"origin": "EWR"}, "N2": {"origin": "JFK"}, "N3": {"origin": "EWR"}}
 

@@ -23,6 +23,8 @@ from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Qss]:

@@ -17,6 +17,8 @@ from qss_testing.faults.slow_readers import open_stream
 from qss_testing.pods.stores import Cluster, make_definition, open_rocksdb
 from qss_testing.waiting import wait_until_async
 
+pytestmark = pytest.mark.long
+
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 SCAN = "/state/stores/words"

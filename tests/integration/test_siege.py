@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from qss_siege.figures import figures_of
 from qss_siege.siege import Plan, besiege
+
+pytestmark = pytest.mark.long
 
 LIMIT_BYTES = 640 * 1024 * 1024
 PLAN = Plan(limit_bytes=LIMIT_BYTES, seconds=8.0, idle_seconds=1.0, share=0.1)

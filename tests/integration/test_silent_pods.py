@@ -17,6 +17,8 @@ from qss_testing.clients.qss_command import Qss
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import write_values
 
+pytestmark = pytest.mark.long
+
 KEYS = [f"k{number}" for number in range(8)]
 PARTITIONS = 4
 THEIRS = next(key for key in KEYS if partition_of(key.encode(), PARTITIONS) == 1)

@@ -33,6 +33,8 @@ from qss_testing.reference.store_reference import KEEPS, Reference
 from qss_testing.reference.store_scans import PARTITION_OF, Question, scan_of
 from qss_testing.writers.model_writer import ModelWriter, Puts
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = {
     engine: int(os.environ.get("QSS_MODEL_EXAMPLES", usual))
     for engine, usual in (("memory", 7), ("rocksdb", 3))

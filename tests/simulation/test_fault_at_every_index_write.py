@@ -12,6 +12,8 @@ from qss_testing.reference.own_stores import NEXT_BY_VALUE, check_index
 from qss_testing.reference.plots import INDEXED_PLOT
 from qss_testing.waiting import wait_until_async
 
+pytestmark = pytest.mark.long
+
 STEPS_MIN, STEPS_MAX = 8, 30
 
 

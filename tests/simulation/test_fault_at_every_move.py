@@ -19,6 +19,8 @@ from qss_testing.reference.batch_story import Story
 from qss_testing.reference.migrations import STEP_ROWS, check_places, sources_of
 from qss_testing.reference.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT
 
+pytestmark = pytest.mark.long
+
 PLOTS = {
     "KeyValue": KEY_VALUE_PLOT,
     "Window with duplicates": DUPLICATES_PLOT,

@@ -19,6 +19,8 @@ from qss_testing.reference.plots import (
     VERSIONED_PLOT,
 )
 
+pytestmark = pytest.mark.long
+
 # At least and at most so many writes in a story; half with RocksDB, where syncs do not count.
 STEPS = {
     "KeyValue": (KEY_VALUE_PLOT, 60, 130),

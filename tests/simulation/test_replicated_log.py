@@ -12,6 +12,8 @@ from qss_store.replication import log as logs
 from qss_store.replication.follower import Append, PointAt, StepBack, Take
 from qss_store.replication.log import Log
 
+pytestmark = pytest.mark.long
+
 _SEEDS = 500
 _FIRST = {  # Rules whose lack shows in few runs.
     "a follower takes entries of an older epoch": 1500,

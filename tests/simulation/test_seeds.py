@@ -10,6 +10,8 @@ import pytest
 from qss_simulation.story import run_seed
 from qss_testing.plants.planted import ROOT
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(1, 41)
 # Every kind of fault has to happen in the first seeds: a fault that never happens would test
 # nothing.

@@ -24,6 +24,8 @@ from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
 from qss_testing.fakes.toy_objects import Place, RefusalError, ToyObjects
 from qss_testing.fakes.virtual_time import LoopClock, run_in_virtual_time
 
+pytestmark = pytest.mark.long
+
 PLACE = Place("coordination.k8s.io", "qss", "leases", "operator", None)
 ERRORS: dict[str, type[StoreError]] = {
     "NotFound": NotFoundError,
