@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     spark = [item for item in items if item.path in with_spark]
     long: dict[Path, list[pytest.Item]] = defaultdict(list)
-    short = []
+    short: list[pytest.Item] = []
     for item in items:
         if item.path not in with_spark:
             (long[item.path] if item.get_closest_marker("long") else short).append(item)

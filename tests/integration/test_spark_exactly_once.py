@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Barrier, Event, Thread
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark import TaskContext
@@ -48,7 +48,7 @@ class Death:
 
     request: str | None = None
     after: bool = False
-    collect: str = "always"
+    collect: Literal["always", "never"] = "always"
     stops_after: int | None = None
     batches: tuple[str, ...] = BATCHES
 

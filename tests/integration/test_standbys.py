@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from qss_core.errors import (
     DiskFullError,
     MalformedRequestError,
-    NotActiveError,
     NotReadyError,
     StaleEpochError,
 )
@@ -27,11 +26,11 @@ _SHORT_LEASE_MS = 1500  # For tests that wait until a lease has run out.
 
 
 @asynccontextmanager
-async def replicated(tmp_path: Path, **limits: int) -> AsyncIterator[WriteCluster]:
+async def replicated(tmp_path: Path, pods: int = 2, **limits: int) -> AsyncIterator[WriteCluster]:
     """One partition, active on pod 0, with a standby on pod 1."""
     settings = StoreSettings(**limits)
     async with write_cluster(
-        tmp_path, partitions=1, limits=settings, open_engine=open_rocksdb()
+        tmp_path, pods=pods, partitions=1, limits=settings, open_engine=open_rocksdb()
     ) as cluster:
         await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
         await cluster.until_led()
@@ -46,14 +45,6 @@ def rows_of(replica: Replica) -> dict[bytes, bytes]:
     """The rows that readers of one replica see."""
     view = replica.view
     return {} if view is None else {key: value[8:] for key, value in view.snapshot.scan()}
-
-
-def _acts(replica: Replica) -> bool:
-    try:
-        replica.check_active()
-    except (NotActiveError, NotReadyError):
-        return False
-    return True
 
 
 async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:
@@ -100,8 +91,23 @@ async def test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out(
         await cluster.pods[1].pod.assign(replace(cluster.assignment, partitions=(sole,)))
         with pytest.raises(NotReadyError, match="lease"):
             new.check_active()
-        await wait_until_async(lambda: _acts(new))
-        assert not _acts(old), "two actives at once"
+        await wait_until_async(lambda: new.is_acting)
+        assert not old.is_acting, "two actives at once"
+
+
+async def test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level(
+    tmp_path: Path,
+) -> None:
+    """That active may be deposed: a newer one, of which this standby did not hear, may act."""
+    async with replicated(tmp_path, 3, lease_ms=_SHORT_LEASE_MS) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        following = replica_of(cluster, 2).following
+        await wait_until_async(lambda: following.stale_s() < _SHORT_LEASE_MS / 1000)
+        await cluster.stop_pod(1)
+        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
+        heard = following.acknowledgements
+        await wait_until_async(lambda: following.stale_s() > 2 * _SHORT_LEASE_MS / 1000)
+        assert following.acknowledgements > heard, "the active goes on sending"
 
 
 async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: Path) -> None:
@@ -112,7 +118,7 @@ async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: P
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         assert cluster.pods[0].pod.report().replicas[0].asks_for_epoch
-        with pytest.raises(NotReadyError, match="next epoch"):
+        with pytest.raises(NotReadyError, match="waits for an epoch"):
             replica_of(cluster, 0).check_active()
         await lead(cluster, 0, 3, standbys=[1])
         writer = cluster.writer(0)
@@ -144,9 +150,9 @@ async def test_an_active_needs_the_lease_of_a_learner_that_counts(tmp_path: Path
         await lead(cluster, 0, 3, learners=[1])
         report = cluster.pods[0].pod.report
         await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-        await wait_until_async(lambda: _acts(replica_of(cluster, 0)))
+        await wait_until_async(lambda: replica_of(cluster, 0).is_acting)
         await cluster.stop_pod(1)
-        await wait_until_async(lambda: not _acts(replica_of(cluster, 0)))
+        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
 
 
 async def test_a_copy_replaces_no_learner_that_has_acknowledged_entries_meanwhile(
@@ -175,7 +181,7 @@ async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_p
         await cluster.stop_pod(1)
         report = cluster.pods[0].pod.report
         await wait_until_async(lambda: report().replicas[0].silent == (1,))
-        await wait_until_async(lambda: not _acts(replica_of(cluster, 0)))
+        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
         await lead(cluster, 0, 3, learners=[1])
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
 

@@ -4,6 +4,7 @@ Each batch writes a row of its own and replaces the same filler rows, in most pa
 in which batches are mixed, or only a part of one is there, is seen in one read of a partition.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -65,13 +66,15 @@ class History:
 
     begun: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
+    told: list[tuple[float, int]] = field(default_factory=list)  # Of each: when, in seconds.
 
     def begin(self, batch: Batch) -> None:
         """A run may have sent rows of this batch."""
         self.begun.add(str(batch))
 
-    def acknowledge(self, batch: Batch, sequence: int, *, replayed: bool) -> None:
-        """A run was told that the batch is committed."""
+    def acknowledge(self, batch: Batch, sequence: int, now_s: float, *, replayed: bool) -> None:
+        """A run was told at `now_s` that the batch is committed."""
+        self.told.append((now_s, sequence))
         before = self.acknowledged.setdefault(batch.key, sequence)
         if before != sequence:
             raise HistoryError(f"{batch} was acknowledged as sequence {before} and {sequence}")
@@ -141,10 +144,10 @@ class Histories:
         """The history of the store that was made last."""
         return [*self._stores.values()][-1]
 
-    def acknowledged(self) -> dict[str, int]:
-        """By store: the last sequence that a run was told of as committed."""
+    def acknowledged(self, until_s: float = math.inf) -> dict[str, int]:
+        """By store: the last sequence that a run was told of as committed, until this time."""
         return {
-            store_id: max(history.acknowledged.values(), default=0)
+            store_id: max((one for at_s, one in history.told if at_s <= until_s), default=0)
             for store_id, history in self._stores.items()
         }
 

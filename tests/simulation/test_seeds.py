@@ -13,8 +13,8 @@ from qss_testing.plants.planted import ROOT
 pytestmark = pytest.mark.long
 
 SEEDS = range(1, 41)
-# Every kind of fault has to happen: a fault that never happens would test nothing. In these runs all
-# of them do; if a change of the services changes the runs, others may have to be found.
+# A fault that never happens would test nothing. In these runs all of them happen; a change of the
+# services changes the runs, and others may have to be found.
 _WITH_ALL_FAULTS = (44, 48, 63)
 _FAULTS = (
     "again",

@@ -336,6 +336,7 @@ class Pod:
     ) -> Replica:
         """A partition's replica, started; raises as `Opening.start`."""
         context = PodContext(
+            incarnation=self._config.incarnation,
             pod=self.ordinal,
             clock=self.clock,
             syncs=self._syncs,

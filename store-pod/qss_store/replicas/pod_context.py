@@ -39,6 +39,7 @@ class PodContext:
     """The parts that all replicas of a pod share."""
 
     pod: Ordinal
+    incarnation: str  # A new name at each start of the pod.
     clock: Clock
     syncs: GroupSync
     gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.

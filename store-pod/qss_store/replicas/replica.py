@@ -267,8 +267,7 @@ class Replica:
         logs.check_active(self.log, epoch)
         if self.asks_for_epoch:
             raise NotReadyError(
-                f"the active of partition {self.partition} started again, and waits for its next "
-                "epoch from the operator: try again"
+                f"partition {self.partition}'s active restarted and waits for an epoch: try again"
             )
         if not self._changelog.may_act:
             raise NotReadyError(
@@ -286,6 +285,15 @@ class Replica:
                 f"the active of partition {self.partition} did not hear from its standbys within "
                 "its lease: try again"
             )
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether `check_active` would let this replica answer now."""
+        try:
+            self.check_active()
+        except StoreError:
+            return False
+        return True
 
     @property
     def asks_for_epoch(self) -> bool:

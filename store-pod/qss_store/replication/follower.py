@@ -27,13 +27,29 @@ class SentEntry(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes = b""
 
 
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """A moment of a follower's own monotonic clock, in seconds, and the process that has the clock.
+
+    It goes with an answer to the active, and comes back with later entries.
+    """
+
+    process: str
+    at_s: float
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries from an active; without entries it asks where the logs are equal."""
+    """Entries from an active; without entries it asks where the logs are equal.
+
+    `after` is the follower's last moment that the active knew when it made this. Then everything
+    acknowledged until that moment is below the `watermark`. It is None where that is not sure: the
+    active's lease may have run out, or it has not begun its epoch.
+    """
 
     configuration: PartitionConfiguration
     previous: LogPoint  # Where the first entry goes.
     entries: tuple[SentEntry, ...] = ()
     watermark: Offset = Offset(0)
+    after: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import Problem
 from qss_store.replication.digest import LogPoint
-from qss_store.replication.follower import Append, StepBack
+from qss_store.replication.follower import Append, Moment, StepBack
 from qss_store.replication.hello import Hello
 
 HELLO_PATH = "replication/hello"
@@ -60,11 +60,15 @@ class Greeted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The follower holds everything below `matched` durably, as the active has it."""
+    """The follower holds everything below `matched` durably, as the active has it.
+
+    The active sends `answered` back with its next entries.
+    """
 
     partition: PartitionId
     epoch: Epoch
     matched: Offset
+    answered: Moment | None = None
 
 
 class SteppedBack(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -69,6 +69,11 @@ class Network:
         self._trace = trace
         self._servers: dict[str, _Server] = {}
 
+    @property
+    def now_s(self) -> float:
+        """The simulated time, which no process knows."""
+        return self._loop.now_s
+
     def listen(self, host: str, handle: Handle) -> None:
         """Requests to `host` go to the node that runs now, until another one listens there."""
         self._servers[host] = _Server(current_node(), handle)

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
-from qss_core.errors import MalformedRequestError, StoreError
-from qss_core.model import Ordinal, StoreAssignment, StoreName, WriterEpoch
+from qss_core.errors import MalformedRequestError
+from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName, WriterEpoch
 from qss_core.queries.parameters import ReadOptions
 from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
 from qss_core.wire.messages import (
@@ -87,11 +87,8 @@ class PodProcess:
 
     def may_answer_for(self, partition: int) -> bool:
         """Whether this pod may answer as the active of a partition."""
-        try:
-            self.pod.registry.local(partition).check_active()
-        except StoreError:
-            return False
-        return True
+        replica = self.pod.registry.replicas.get(PartitionId(partition))
+        return replica is not None and replica.is_acting
 
     async def run(self, network: Network, host: str) -> None:
         """Serves until the node dies."""
@@ -131,7 +128,10 @@ class PodProcess:
         """
         store_id = self.pod.registry.placed().definition.store_id
         since = int(given["since"][0]) if given.get("storeId") == [store_id] else 0
-        options = ReadOptions(require_active="active" in given)
+        options = ReadOptions(
+            require_active="active" in given,
+            max_staleness_s=float(given["stale"][0]) if "stale" in given else None,
+        )
         view = open_reading(self.pod, options, _FORMAT, partition, since).view
         if wrong := wrong_index_rows(view.snapshot, self.pod.indexing, _TIME_BYTES):
             raise HistoryError(f"partition {partition} has other index rows than rows: {wrong}")

@@ -5,12 +5,15 @@ import json
 from dataclasses import dataclass
 from random import Random  # noqa: TID251 seeded by the story.
 
-from qss_core.errors import NotActiveError, NotPresentError, StoreError
+from qss_core.errors import NotActiveError, NotPresentError, StoreError, TooStaleError
 from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
 _OF_ACTIVE = 0.3  # Of the reads ask for the active.
+_FRESH = 0.3  # Of the other reads bound how stale the answer may be.
+_STALE_S_MAX = 2.0
+_CLOCKS = 1.06  # A second of the slowest clock is shorter than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,12 @@ async def read_partition(
     since: PartitionRows | None = None,
     *,
     of_active: bool = False,
+    stale_s: float | None = None,
 ) -> PartitionRows:
     """The rows of a partition on a pod, not older than `since`. Raises StoreError."""
     bound = "" if since is None else f"storeId={since.store_id}&since={since.sequence}"
-    query = f"{bound}{'&active=1' if of_active else ''}"
+    fresh = "" if stale_s is None else f"&stale={stale_s}"
+    query = f"{bound}{'&active=1' if of_active else ''}{fresh}"
     url = f"http://pod-{pod}/read/{partition}?{query}"
     found = json.loads(await network.exchange(url, b"", timeout_s))
     rows = found["rows"]
@@ -51,20 +56,23 @@ async def run_reader(
 ) -> None:
     """Reads any replica, by the bound of what it saw, until the node dies. Raises HistoryError.
 
-    Reads of actives also see everything that was acknowledged before they began.
+    Reads of actives also see everything that was acknowledged before they began; reads with a bound
+    on their staleness see what was acknowledged so long before.
     """
     seen: list[PartitionRows | None] = [None] * PARTITIONS
     while True:
         partition, of_active = random.randrange(PARTITIONS), random.random() < _OF_ACTIVE
-        before, acknowledged = seen[partition], histories.acknowledged()
+        stale_s = _STALE_S_MAX if not of_active and random.random() < _FRESH else None
+        before = seen[partition]
+        acknowledged = histories.acknowledged(network.now_s - (stale_s or 0.0) * _CLOCKS)
         for pod in random.sample(range(pods), pods):
             try:
                 found = await read_partition(
-                    network, partition, pod, 1.0, before, of_active=of_active
+                    network, partition, pod, 1.0, before, of_active=of_active, stale_s=stale_s
                 )
             except StoreError as error:
                 trace.note("read-failed", error.code)
-                if isinstance(error, NotPresentError | NotActiveError):
+                if isinstance(error, NotPresentError | NotActiveError | TooStaleError):
                     continue
                 break
             histories.of(found.store_id).check_rows(partition, found.rows)
@@ -73,10 +81,12 @@ async def run_reader(
                 raise HistoryError(
                     f"partition {partition} went back from {before.sequence} to {shown}"
                 )
-            if of_active and found.sequence < acknowledged.get(found.store_id, 0):
+            is_bound = of_active or stale_s is not None
+            if is_bound and found.sequence < acknowledged.get(found.store_id, 0):
                 raise HistoryError(
-                    f"the active of partition {partition} is at {found.sequence}, and "
-                    f"{acknowledged[found.store_id]} was acknowledged"
+                    f"a read of {'the active' if of_active else 'a fresh replica'} of partition "
+                    f"{partition} is at {found.sequence}, and {acknowledged[found.store_id]} was "
+                    "acknowledged"
                 )
             seen[partition] = found
             trace.note("read", f"{partition} {found.sequence} {len(found.rows)}")

@@ -157,7 +157,9 @@ class Driver:
                 )
             )
         self._trace.note("acknowledged", f"{batch} {answer.sequence}")
-        history.acknowledge(batch, answer.sequence, replayed=answer.already_applied)
+        history.acknowledge(
+            batch, answer.sequence, self._network.now_s, replayed=answer.already_applied
+        )
 
     async def _stage(self, run: Run, batch: Batch) -> list[exchanges.Staged]:
         """Stages by up to three tasks at once."""

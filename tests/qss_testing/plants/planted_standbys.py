@@ -48,6 +48,17 @@ STANDBY_PLANTS = (
         f"{_STANDBYS}::test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out",
     ),
     Plant(
+        "an active without a lease tells its standby that it is fresh",
+        (
+            Change(
+                f"{_PEERS}/followers.py",
+                "            after=follower.answered if is_acting else None,\n",
+                "            after=follower.answered,\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level",
+    ),
+    Plant(
         "an active without a lease answers",
         (
             Change(

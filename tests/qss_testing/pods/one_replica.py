@@ -30,6 +30,7 @@ async def started_replica(
     """Partition 0 of a store with one partition, started; by default the sole one, on pod 0."""
     syncs = GroupSync()
     context = PodContext(
+        incarnation="one",
         pod=Ordinal(pod),
         clock=clock or SetClock(),
         syncs=syncs,

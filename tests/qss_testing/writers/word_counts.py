@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A query of a driver; after the commit of `stops_after` it waits until it is killed."""
 
     writer: str
-    collect: str = "always"
+    collect: Literal["always", "never"] = "always"
     stops_after: int | None = None
 
     def stopped_at(self, directory: Path) -> Path:

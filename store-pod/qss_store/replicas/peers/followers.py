@@ -18,7 +18,7 @@ from qss_core.wire.messages import error_of
 from qss_store.replicas.changelog import Changelog
 from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
-from qss_store.replication.follower import Append
+from qss_store.replication.follower import Append, Moment
 from qss_store.replication.hello import Hello, check_hello
 from qss_store.replication.lease import Lease, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
@@ -46,6 +46,7 @@ class _Follower:
     was_sent_all: bool = False  # The last request had all entries that it may get.
     heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
     watermark: Offset = _NOT_YET  # It was told this one.
+    answered: Moment | None = None  # The last moment of its clock that it told.
     sent_s: float = float("-inf")
     not_before_s: float = float("-inf")
     refusals: int = 0
@@ -160,11 +161,12 @@ class Followers:
         idle_s = heartbeat_s if follower.watermark >= log.watermark else _WATERMARK_S
         return max(follower.not_before_s, follower.sent_s + idle_s)
 
-    def next(self, pod: Ordinal, bytes_max: int) -> Append | None:
+    def next(self, pod: Ordinal, bytes_max: int, *, is_acting: bool) -> Append | None:
         """The next entries for the pod's replica, the first one also where it is larger.
 
         Without new entries it is a heartbeat, with the watermark. None where the log does not reach
-        back to what the replica needs. Raises CorruptionError where this log is damaged.
+        back to what the replica needs. `is_acting` tells whether this active may answer for its
+        partition now. Raises CorruptionError where this log is damaged.
         """
         follower, log = self._of_epoch()[pod], self._changelog.log
         first = active.send_from(self._peers, log, pod)
@@ -182,6 +184,7 @@ class Followers:
             previous=previous,
             entries=entries,
             watermark=log.watermark,
+            after=follower.answered if is_acting else None,
         )
 
     # --- Answers
@@ -238,7 +241,7 @@ class Followers:
             self._refuse(pod, follower, MalformedRequestError(error))
             return
         follower.refusals = 0
-        follower.heard_s = self._now_s()
+        follower.heard_s, follower.answered = self._now_s(), result.answered
         self._lease = supported(self._lease, pod, result.epoch, sent_s, lease_s)
         watermark = log.watermark
         self._peers, self._changelog.log = active.acknowledged(

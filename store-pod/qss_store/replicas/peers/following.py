@@ -8,7 +8,7 @@ from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.peers.freshness import Freshness
 from qss_store.replication import log as logs
 from qss_store.replication.digest import LogPoint
-from qss_store.replication.follower import Append, StepBack, check_follows, receive
+from qss_store.replication.follower import Append, Moment, StepBack, check_follows, receive
 from qss_store.replication.lease import (
     DURATION_S,
     MARGIN,
@@ -38,7 +38,7 @@ class Following:
         self._changelog = parts.changelog
         self._reconfigure = reconfigure
         self._fail = fail
-        self._freshness = Freshness()
+        self._freshness = Freshness(parts.context.incarnation)
         self.acknowledgements = 0  # Requests of an active whose entries are durable here.
         # Whether another in-sync replica has shown that this one's volume did not go back.
         self.is_compared = not parts.changelog.log.end
@@ -58,6 +58,10 @@ class Following:
         if log.role is Role.ACTIVE:
             return 0.0
         return self._now_s() - self._freshness.level_s(log.applied)
+
+    def moment(self) -> Moment:
+        """The present moment, which the active sends back: what it sends then is not older."""
+        return self._freshness.now(self._now_s())
 
     def _now_s(self) -> float:
         return self._parts.context.clock.monotonic()
@@ -89,7 +93,7 @@ class Following:
         has failed, and has to be made anew.
         """
         self._check_health()
-        heard_s, changelog, parts = self._now_s(), self._changelog, self._parts
+        changelog, parts = self._changelog, self._parts
         try:
             await self._take_epoch(append.configuration)
             found = receive(changelog.log, changelog.point_at, append)
@@ -108,7 +112,7 @@ class Following:
         check_follows(changelog.log, append.configuration)
         self._check_health()
         self.acknowledgements += 1
-        self._freshness.heard(heard_s, append.watermark, changelog.log.applied)
+        self._freshness.heard(append, changelog.log.applied)
         self.is_compared = True
         now_s = self._now_s()
         before = self._promises[self._partition]

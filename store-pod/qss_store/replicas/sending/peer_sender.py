@@ -114,7 +114,7 @@ class PeerSender:
             if room <= 0:
                 break
             try:
-                append = replica.followers.next(self._peer, room)
+                append = replica.followers.next(self._peer, room, is_acting=replica.is_acting)
             except CorruptionError as error:
                 replica.fail(error)
                 continue

@@ -61,12 +61,13 @@ class Receiver:
     async def _take(self, append: Append, lease_s: float) -> Held | SteppedBack | Refused:
         partition, epoch = append.configuration.partition, append.configuration.epoch
         try:
-            found = await self._replica(partition).following.receive(append, lease_s)
+            following = self._replica(partition).following
+            found = await following.receive(append, lease_s)
         except StoreError as error:
             return self._refused(partition, error)
         if isinstance(found, StepBack):
             return SteppedBack(partition=partition, epoch=epoch, back=found)
-        return Held(partition=partition, epoch=epoch, matched=found)
+        return Held(partition=partition, epoch=epoch, matched=found, answered=following.moment())
 
     def _replica(self, partition: PartitionId) -> Replica:
         """The replica of this pod; raises as `Registry.local` where there is none."""
