@@ -40,10 +40,8 @@ def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Qss:
     return Qss(tmp_path, getattr(request, "param", FAKE_POD))
 
 
-# Rules that the fake pod could keep by luck are also tested with the real pod.
-with_both_pods = pytest.mark.parametrize(
-    "qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"]
-)
+# Of rules that the fake pod could keep by luck.
+with_real_pods = pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
 
 
 @asynccontextmanager
@@ -85,7 +83,7 @@ def ready_reason(qss: Qss) -> str:
 # --- The published status.
 
 
-@with_both_pods
+@with_real_pods
 async def test_a_running_store_publishes_a_status_of_the_shape_of_the_crd(qss: Qss) -> None:
     async with ready_stores(qss):
         status = status_of(qss)
@@ -120,7 +118,7 @@ async def test_several_stores_share_one_cluster(qss: Qss) -> None:
 # --- Data that stays.
 
 
-@with_both_pods
+@with_real_pods
 async def test_a_store_goes_on_with_its_data_and_its_addresses(qss: Qss) -> None:
     async with ready_stores(qss):
         before = status_of(qss)
@@ -131,7 +129,7 @@ async def test_a_store_goes_on_with_its_data_and_its_addresses(qss: Qss) -> None
     assert after.endpoints == before.endpoints
 
 
-@with_both_pods
+@with_real_pods
 async def test_a_lost_status_comes_back_from_the_pods(qss: Qss) -> None:
     async with ready_stores(qss):
         before = status_of(qss)
@@ -141,7 +139,7 @@ async def test_a_lost_status_comes_back_from_the_pods(qss: Qss) -> None:
     assert (after.store_id, after.assignment) == (before.store_id, before.assignment)
 
 
-@with_both_pods
+@with_real_pods
 async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(qss: Qss) -> None:
     async with ready_stores(qss):
         old = status_of(qss).store_id
@@ -155,7 +153,7 @@ async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(q
         assert status_of(qss).store_id == old
 
 
-@with_both_pods
+@with_real_pods
 async def test_a_deleted_volume_is_missed_and_not_replaced_by_an_empty_one(qss: Qss) -> None:
     async with ready_stores(qss):
         pass
@@ -220,7 +218,7 @@ async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) ->
 # --- Failures.
 
 
-@with_both_pods
+@with_real_pods
 async def test_a_killed_pod_is_started_again_at_its_address(qss: Qss) -> None:
     async with ready_stores(qss):
         before, killed = endpoints_of(qss), qss.pod(1)

@@ -44,7 +44,7 @@ def test_of_several_that_go_up_at_once_one_does_and_the_others_say_so(qss: Qss) 
     assert qss.ready() == "2/2"
 
 
-@pytest.mark.parametrize("qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"])
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
 def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> None:
     up = qss.up()
     assert up.code == 0, up.err
@@ -179,7 +179,7 @@ def test_up_in_the_foreground_stops_its_pods_when_asked(qss: Qss, number: signal
     assert qss.living_pods() == []
 
 
-@pytest.mark.parametrize("qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"])
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
 def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
     process = qss.start_up()
     wait_until(lambda: qss.assigned() == "6/6")
