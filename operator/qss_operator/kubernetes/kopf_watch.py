@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import kopf
+from kopf._cogs.structs.credentials import Vault  # kopf.operator takes one, and exports none.
 
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object
@@ -83,14 +84,20 @@ class WatchThread:
         kopf.on.login(registry=registry)(_log_in)
         for kind in (STORES, *self._children):
             self._register(registry, kind)
-        await kopf.operator(
-            registry=registry,
-            settings=watch_settings(self._children, self._backoffs_s),
-            standalone=True,
-            clusterwide=self._namespace is None,
-            namespaces=[self._namespace] if self._namespace is not None else [],
-            stop_flag=self._stop,
-        )
+        vault = Vault()
+        try:
+            await kopf.operator(
+                registry=registry,
+                settings=watch_settings(self._children, self._backoffs_s),
+                standalone=True,
+                clusterwide=self._namespace is None,
+                namespaces=[self._namespace] if self._namespace is not None else [],
+                stop_flag=self._stop,
+                vault=vault,
+            )
+        finally:
+            # kopf itself leaves its connections open where its clean-up is cut short.
+            await vault.close()
 
     def _register(self, registry: kopf.OperatorRegistry, kind: Kind) -> None:
         async def seen(event: Any, **_: Any) -> None:
