@@ -37,7 +37,7 @@ from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
-_READ_AT_ONCE = 16  # Rows of at most 8 MiB each: only what was read is counted.
+_READ_AT_ONCE = 32  # Rows of at most 8 MiB each: only what was read is counted.
 _READ_BYTES = 1024 * 1024
 _COPIES = 3  # Copies of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]

@@ -89,11 +89,11 @@ class Registry:
         Raises NotPresentError with the pod of the partition's active, RolledBackError where the
         replica is behind, and CorruptionError where it is lost.
         """
-        configuration = self.configuration(partition)
         replica = self.replicas.get(PartitionId(partition))
-        if replica is None:
-            self.unopened.check(PartitionId(partition), self._pod)
         if replica is None or replica.role is None:
+            configuration = self.configuration(partition)
+            if replica is None:
+                self.unopened.check(PartitionId(partition), self._pod)
             raise NotPresentError(
                 f"partition {partition} is not on pod {self._pod}",
                 partition=partition,

@@ -170,7 +170,8 @@ class Connection(web.RequestHandler):
         self._places.heard(self)
         fast_path = self._fast_path
         frame = None if fast_path is None else fast_path.frame(data)
-        if fast_path is not None and frame is not None and self._is_parsed and self._is_idle():
+        if frame is not None and self._is_parsed and self._is_idle():
+            assert fast_path is not None, "it made the frame"
             answer = fast_path.answer(frame)
             if answer is not None:
                 self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
@@ -203,8 +204,9 @@ class Connection(web.RequestHandler):
 
     def _is_idle(self) -> bool:
         """Whether the handler waits for a request, and the client takes its answers."""
-        blocked = self._paused or self._upgraded or self._close or self._force_close
-        return self._handler_waits() and not blocked
+        if self._paused or self._upgraded or self._close or self._force_close:
+            return False
+        return self._handler_waits()
 
     def _handler_waits(self) -> bool:
         """Whether all requests that came are answered, and the next one would be handled at once.
