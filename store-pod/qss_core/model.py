@@ -56,6 +56,9 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     """A value encoded as JSON: camelCase members, no unknown and no missing ones."""
 
 
+_EPOCH_MAX = 2**53  # A number of JSON has so many bits.
+
+
 class PartitionConfiguration(Wire, frozen=True, kw_only=True):
     """The pods that serve one partition in one epoch.
 
@@ -70,8 +73,8 @@ class PartitionConfiguration(Wire, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raises MalformedRequestError for a configuration that no planner may publish."""
-        if self.epoch < 1 or self.partition < 0:
-            raise MalformedRequestError("an epoch counts from 1 and a partition from 0")
+        if not 1 <= self.epoch <= _EPOCH_MAX or self.partition < 0:
+            raise MalformedRequestError("an epoch counts from 1 to 2^53, and a partition from 0")
         if self.active not in self.in_sync or not set(self.in_sync) <= set(self.replicas):
             raise MalformedRequestError(
                 f"partition {self.partition}: active must be in inSync and inSync in replicas"

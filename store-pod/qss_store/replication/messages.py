@@ -152,5 +152,6 @@ def decode_message(data: bytes, kind: type[Message]) -> Message:
     """Raises MalformedRequestError for bytes that are no message of this kind."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    # A RecursionError comes of arrays within arrays, thousands deep.
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise MalformedRequestError(f"this is no message between replicas: {error}") from error

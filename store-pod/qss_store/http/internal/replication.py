@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from qss_store.http.middleware import BodyPace, read_body
+from qss_store.http.middleware import BodyPace, read_body, takes_memory
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.snapshots import Snapshots
 from qss_store.replication.messages import (
@@ -18,6 +18,9 @@ from qss_store.replication.messages import (
 from qss_store.runtime.peer_client import REPLICATION_MEDIA
 from qss_store.runtime.settings import Settings
 
+_HELLO_BYTES_MAX = 1024 * 1024  # To decode a message holds the event loop.
+_COPIES_OF_A_PART = 2  # As read, and as the answer.
+_GREET_FEWER = "greet fewer partitions at once"
 _SPLIT = "a request has 4 MiB of entries, or one entry that is larger"
 
 
@@ -32,7 +35,8 @@ class ReplicationApi:
 
     async def hello(self, request: web.Request) -> web.Response:
         """Answers what the pod's replicas are, once they have taken the epochs."""
-        message = decode_message(await self._body(request), HelloRequest)
+        body = await read_body(request, _HELLO_BYTES_MAX, self._pace, _GREET_FEWER)
+        message = decode_message(body, HelloRequest)
         return _response(await self._receiver.hello(message))
 
     async def append(self, request: web.Request) -> web.Response:
@@ -48,6 +52,8 @@ class ReplicationApi:
     async def snapshot_part(self, request: web.Request) -> web.Response:
         """Sends bytes of one file of a snapshot."""
         message = decode_message(await self._body(request), SnapshotPartRequest)
+        self._snapshots.check_part(message)
+        takes_memory(request, _COPIES_OF_A_PART * message.size)
         return _response(await self._snapshots.part(message))
 
     async def snapshot_end(self, request: web.Request) -> web.Response:

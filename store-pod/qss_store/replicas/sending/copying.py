@@ -57,7 +57,13 @@ class Copies:
         running = self._tasks.get(partition)
         if running is None or running.done():
             work = self._copy(configuration, source)
-            self._tasks[partition] = asyncio.create_task(work, name=f"copy-{partition}")
+            task = asyncio.create_task(work, name=f"copy-{partition}")
+            self._tasks[partition] = task
+            task.add_done_callback(lambda _: self._forget(partition, task))
+
+    def _forget(self, partition: PartitionId, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(partition) is task:
+            del self._tasks[partition]
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:

@@ -30,6 +30,7 @@ from qss_store.runtime.peer_client import Transport
 _LOG = logging.getLogger(__name__)
 # Entries of one request. A single entry may be larger.
 _BYTES_MAX = 4 * 1024 * 1024
+_GREETED_AT_ONCE = 2048
 _RETRY_S, _RETRY_S_MAX = 0.05, 1.0
 _TOLD_AFTER_S = 2.0
 _IDLE_S = 1.0
@@ -87,8 +88,9 @@ class PeerSender:
 
     async def _round(self, replicas: Sequence[Replica]) -> bool:
         """Sends what is due; returns whether anything was."""
-        if ungreeted := [one for one in replicas if one.followers.owes_hello(self._peer)]:
-            await self._greet(ungreeted)
+        ungreeted = [one for one in replicas if one.followers.owes_hello(self._peer)]
+        if ungreeted:
+            await self._greet(ungreeted[:_GREETED_AT_ONCE])
         now_s = self._clock.monotonic()
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)

@@ -1,8 +1,9 @@
 """Takes the entries that other pods' actives send to the replicas of this pod."""
 
 import asyncio
+from collections.abc import Sequence
 
-from qss_core.errors import StoreError, WrongStoreError
+from qss_core.errors import MalformedRequestError, StoreError, WrongStoreError
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
@@ -31,23 +32,30 @@ class Receiver:
 
     async def hello(self, request: HelloRequest) -> HelloAnswer:
         """Takes the epochs of the request; raises WrongStoreError for another store's request."""
-        self._check(request.store_id)
+        self._check(request.store_id, [one.partition for one in request.configurations])
         found = await asyncio.gather(*(self._greet(one) for one in request.configurations))
         return HelloAnswer(tuple(found))
 
     async def append(self, request: AppendRequest) -> AppendAnswer:
         """Takes the entries of the request, and syncs them; raises as `hello`."""
-        self._check(request.store_id)
+        appends = [one.configuration for one in request.appends]
+        self._check(request.store_id, [one.partition for one in appends])
+        self._check(request.store_id, [one.partition for one in request.copies])
         lease_s = request.lease_ms / 1000
         for configuration in request.copies:
             self._copies.begin(configuration, request.sender)
         found = await asyncio.gather(*(self._take(one, lease_s) for one in request.appends))
         return AppendAnswer(tuple(found))
 
-    def _check(self, named: StoreId) -> None:
-        held = self._registry.placed().definition.store_id
-        if named != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {named}")
+    def _check(self, named: StoreId, partitions: Sequence[PartitionId]) -> None:
+        """Refuses another store's request, and unknown or repeated partitions."""
+        definition = self._registry.placed().definition
+        if named != definition.store_id:
+            raise WrongStoreError(f"this pod serves store id {definition.store_id}, not {named}")
+        if len({*partitions}) < len(partitions):
+            raise MalformedRequestError("a message names each partition once")
+        if any(one >= definition.partitions for one in partitions):
+            raise MalformedRequestError(f"the store has {definition.partitions} partitions")
 
     async def _greet(self, configuration: PartitionConfiguration) -> Greeted | Refused:
         partition = configuration.partition

@@ -26,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 4
 _KEPT_S = 120.0  # After the last part that was read.
 _PART_BYTES_MAX = 8 * 1024 * 1024
+_FILE_BYTES_MAX = 2**53
 _GONE = "the snapshot is gone: begin a new one"
 
 
@@ -56,6 +57,11 @@ class Snapshots:
         """
         self._check(request.store_id)
         partition = request.configuration.partition
+        held = self._pod.registry.configuration(partition)
+        if request.sender not in held.replicas:
+            raise MalformedRequestError(
+                f"partition {partition} has no replica on pod {request.sender}"
+            )
         async with self._making:
             await self._forget_old(partition, request.sender)
             if len(self._held) >= _AT_ONCE_MAX:
@@ -81,14 +87,20 @@ class Snapshots:
         replica.check_active()
         return await run_blocking(_files_in, path)
 
-    async def part(self, request: SnapshotPartRequest) -> SnapshotPart:
-        """A part of one file. Raises NotReadyError for a snapshot that is gone."""
+    def check_part(self, request: SnapshotPartRequest) -> None:
+        """Refuses what is no part of a file. Raises NotReadyError for a snapshot that is gone."""
         self._check(request.store_id)
         held = self._held.get(request.snapshot)
         if held is None:
             raise NotReadyError(_GONE)
-        if request.file not in held.files or not 0 < request.size <= _PART_BYTES_MAX:
-            raise MalformedRequestError("a part names a file of the manifest, and a size of 8 MiB")
+        is_part = 0 < request.size <= _PART_BYTES_MAX and 0 <= request.offset <= _FILE_BYTES_MAX
+        if request.file not in held.files or not is_part:
+            raise MalformedRequestError("a part names a file of the manifest, and at most 8 MiB")
+
+    async def part(self, request: SnapshotPartRequest) -> SnapshotPart:
+        """A part of one file; raises as `check_part`."""
+        self.check_part(request)
+        held = self._held[request.snapshot]
         held.used_s = self._now_s()
         try:
             data = await run_blocking(_read, held.path / request.file, request.offset, request.size)
