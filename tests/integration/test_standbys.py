@@ -23,6 +23,7 @@ from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
 _SHORT_LEASE_MS = 1500  # For tests that wait until a lease has run out.
+_LONG_LEASE_MS = 600_000  # For tests that do not.
 
 
 @asynccontextmanager
@@ -91,8 +92,36 @@ async def test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out(
         await cluster.pods[1].pod.assign(replace(cluster.assignment, partitions=(sole,)))
         with pytest.raises(NotReadyError, match="lease"):
             new.check_active()
-        await wait_until_async(lambda: new.is_acting)
-        assert not old.is_acting, "two actives at once"
+        await wait_until_async(lambda: new.acting.is_acting)
+        assert not old.acting.is_acting, "two actives at once"
+
+
+async def test_a_new_active_does_not_wait_for_an_active_that_follows_it(tmp_path: Path) -> None:
+    """The old active says that it has taken the new epoch, in which it is a standby."""
+    async with replicated(tmp_path, lease_ms=_LONG_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await writer.stage(epoch, 1, f"{epoch}.staged.0", {0: {b"c": b"3"}})
+        await lead(cluster, 1, 3, standbys=[0])
+        await lead(cluster, 0, 4, standbys=[1])
+        await lead(cluster, 1, 5, standbys=[0])
+        assert not replica_of(cluster, 0).acting.is_acting
+        writer = cluster.writer(1)
+        await write(writer, epoch, 1, {0: {b"d": b"4"}})
+        assert rows_of(replica_of(cluster, 1)) == {**ROWS[0], b"d": b"4"}
+
+
+async def test_an_active_that_starts_again_releases_nothing(tmp_path: Path) -> None:
+    """Its process may be another one beside that which was promised support, and which may act."""
+    async with replicated(tmp_path, lease_ms=_LONG_LEASE_MS) as cluster:
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        await cluster.assign([configuration(0, 1, standbys=[0], epoch=3)])
+        greeted = cluster.pods[1].pod.registry.replicas[PartitionId(0)].followers.is_greeted
+        await wait_until_async(lambda: greeted(Ordinal(0)))
+        with pytest.raises(NotReadyError, match="lease"):
+            replica_of(cluster, 1).check_active()
 
 
 async def test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level(
@@ -104,7 +133,7 @@ async def test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level(
         following = replica_of(cluster, 2).following
         await wait_until_async(lambda: following.stale_s() < _SHORT_LEASE_MS / 1000)
         await cluster.stop_pod(1)
-        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
+        await wait_until_async(lambda: not replica_of(cluster, 0).acting.is_acting)
         heard = following.acknowledgements
         await wait_until_async(lambda: following.stale_s() > 2 * _SHORT_LEASE_MS / 1000)
         assert following.acknowledgements > heard, "the active goes on sending"
@@ -150,9 +179,9 @@ async def test_an_active_needs_the_lease_of_a_learner_that_counts(tmp_path: Path
         await lead(cluster, 0, 3, learners=[1])
         report = cluster.pods[0].pod.report
         await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-        await wait_until_async(lambda: replica_of(cluster, 0).is_acting)
+        await wait_until_async(lambda: replica_of(cluster, 0).acting.is_acting)
         await cluster.stop_pod(1)
-        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
+        await wait_until_async(lambda: not replica_of(cluster, 0).acting.is_acting)
 
 
 async def test_a_copy_replaces_no_learner_that_has_acknowledged_entries_meanwhile(
@@ -181,7 +210,7 @@ async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_p
         await cluster.stop_pod(1)
         report = cluster.pods[0].pod.report
         await wait_until_async(lambda: report().replicas[0].silent == (1,))
-        await wait_until_async(lambda: not replica_of(cluster, 0).is_acting)
+        await wait_until_async(lambda: not replica_of(cluster, 0).acting.is_acting)
         await lead(cluster, 0, 3, learners=[1])
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
 

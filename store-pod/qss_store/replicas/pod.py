@@ -75,7 +75,7 @@ class Pod:
         self.clock = clock
         self.metrics = metrics
         self._file = AssignmentFile(volume)
-        self.registry = Registry(self.store, self.name, self._file)
+        self.registry = Registry(self.store, self.name, self._file, config.incarnation)
         self._unopened = self.registry.unopened
         self._reopening = Reopening(self._unopened, self._assign_again)
         self.indexing: Indexing | None = None  # Only a store of a user's own type has one.
@@ -281,7 +281,7 @@ class Pod:
     ) -> Replica:
         """A partition whose loss a person accepted: it acts by itself if no other is in sync."""
         replica = await self._opened(assignment, configuration, was_here=False)
-        replica.act_alone()
+        replica.acting.act_alone()
         return replica
 
     def copied_over(self, configuration: PartitionConfiguration) -> object:

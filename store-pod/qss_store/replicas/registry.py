@@ -27,8 +27,12 @@ from qss_store.replicas.volume.assignment_file import AssignmentFile
 class Registry:
     """The replicas of one pod, and its assignment, which names the pods of the others."""
 
-    def __init__(self, store: StoreName, pod: PodName, file: AssignmentFile) -> None:
-        """Has no replica; the pod adds the replicas that it opens."""
+    def __init__(self, store: StoreName, pod: PodName, file: AssignmentFile, process: str) -> None:
+        """Has no replica; the pod adds the replicas that it opens.
+
+        `process` is the id of this process.
+        """
+        self.process = process
         self._store = store
         self._pod = pod
         self._file = file

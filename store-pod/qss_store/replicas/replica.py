@@ -11,7 +11,6 @@ from pathlib import Path
 from qss_core.errors import (
     CorruptionError,
     DiskFullError,
-    NotReadyError,
     StoreError,
 )
 from qss_core.model import (
@@ -32,6 +31,7 @@ from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.format_change import FormatChange
+from qss_store.replicas.peers.acting import Acting
 from qss_store.replicas.peers.followers import Followers
 from qss_store.replicas.peers.following import Following
 from qss_store.replicas.pod_context import PodContext
@@ -52,7 +52,6 @@ from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Machine, Outcome
 
-_BEGIN_AGAIN_S = 0.05
 _PATIENCE = 3  # Times `replicaTimeout`, for an active that no standby has compared itself with.
 _PIN_S = 600.0  # How long entries behind a copy are kept for the learner that makes it.
 
@@ -88,8 +87,6 @@ class Replica:
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )
         self._end_at_start = changelog.log.end
-        self._barrier_at: Offset | None = None
-        self._has_restarted = not changelog.may_act
         self.followers = Followers(
             changelog, lambda: self.hello, context.clock.monotonic, self._acknowledged, self._prove
         )
@@ -118,6 +115,7 @@ class Replica:
         )
         self._apply_loop = ApplyLoop(self._parts, self.fail)
         self.following = Following(self._parts, self._take, self.fail)
+        self.acting = Acting(self._parts, self.followers, self.following)
 
     # --- Life
 
@@ -191,12 +189,8 @@ class Replica:
 
     @property
     def begins_epoch(self) -> bool:
-        """Whether this active has not applied its log up to the Barrier of its epoch yet.
-
-        Until then it may lack what the active before it has told. A sole active that stays the
-        only one lacks nothing.
-        """
-        return self._barrier_at is not None and self.log.applied <= self._barrier_at
+        """As `Acting.begins_epoch`."""
+        return self.acting.begins_epoch
 
     @property
     def log(self) -> logs.Log:
@@ -259,46 +253,8 @@ class Replica:
             raise
 
     def check_active(self, epoch: Epoch | None = None) -> None:
-        """Refuses a write, or a question for the partition's last word, to this replica.
-
-        Raises NotActiveError, StaleEpochError for another `epoch`, and NotReadyError where the
-        active of several replicas has not begun its epoch: it would answer from an older state.
-        """
-        logs.check_active(self.log, epoch)
-        if self.asks_for_epoch:
-            raise NotReadyError(
-                f"partition {self.partition}'s active restarted and waits for an epoch: try again"
-            )
-        if not self._changelog.may_act:
-            raise NotReadyError(
-                f"the new active of partition {self.partition} waits until the lease of the active "
-                "before it has run out: try again"
-            )
-        if self.begins_epoch:
-            self.followers.check()
-            raise NotReadyError(f"partition {self.partition} applies its changelog: try again")
-        if logs.is_sole(self.log):
-            return
-        self.followers.check()
-        if not self.followers.has_lease():
-            raise NotReadyError(
-                f"the active of partition {self.partition} did not hear from its standbys within "
-                "its lease: try again"
-            )
-
-    @property
-    def is_acting(self) -> bool:
-        """Whether `check_active` would let this replica answer now."""
-        try:
-            self.check_active()
-        except StoreError:
-            return False
-        return True
-
-    @property
-    def asks_for_epoch(self) -> bool:
-        """Whether this active started again, and must not act before it gets a new epoch."""
-        return self.log.role is Role.ACTIVE and self._has_restarted
+        """Raises as `Acting.check`."""
+        self.acting.check(epoch)
 
     async def checkpoint(self, path: Path) -> None:
         """Copies the database to `path`, between two commits; its entries are durable here, too.
@@ -356,32 +312,8 @@ class Replica:
             return False
         self._parts.write_configuration(configuration)
         self._changelog.log = log
-        self._changelog.may_act = self._has_restarted = False
-        was_sole = before.role is Role.ACTIVE and logs.is_sole(before)
-        stays_sole = was_sole and logs.is_sole(log) and self._barrier_at is None
-        is_led = log.role is Role.ACTIVE and not stays_sole
-        self._barrier_at = log.end if is_led else None
-        self.following.configured()
-        self._begin()
+        self.acting.configured(before)
         return True
-
-    def act_alone(self) -> None:
-        """Acts in the held epoch, if no other replica is in sync: a person accepted a loss."""
-        if logs.is_sole(self.log):
-            self._changelog.may_act, self._has_restarted = True, False
-            self._parts.wake.set()
-
-    def _begin(self) -> None:
-        """Acts in the epoch, once every older active has stopped."""
-        if self.log.role is not Role.ACTIVE or self._changelog.may_act or self._has_restarted:
-            return
-        if not self.following.may_begin():
-            asyncio.get_running_loop().call_later(_BEGIN_AGAIN_S, self._begin)
-            return
-        self._changelog.may_act = True
-        self.followers.begin()
-        self._parts.wake.set()  # A Barrier may have to be appended.
-        self._context.send()
 
     def _take(self, configuration: PartitionConfiguration) -> None:
         self.reconfigure(configuration, self._apply_loop.settings)

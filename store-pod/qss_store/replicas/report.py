@@ -58,7 +58,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         coordinated=coordinator.completed if coordinator else None,
         losses=replica.machine.participant.losses,
         accepted_in=replica.machine.participant.accepted_in or None,
-        asks_for_epoch=replica.asks_for_epoch or replica.is_held_up(),
+        asks_for_epoch=replica.acting.asks_for_epoch or replica.is_held_up(),
         silent=replica.silent_followers(),
         caught_up=replica.followers.caught_up() if is_active else (),
         misses_active=replica.following.misses_active,

@@ -7,6 +7,7 @@ run at different rates. Times are seconds of each process's own monotonic clock.
 """
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,13 +43,20 @@ def may_act(lease: Lease, followers: Collection[Ordinal], now_s: float) -> bool:
     return all(one in lease.until_s and now_s < lease.until_s[one] for one in followers)
 
 
+class Term(NamedTuple):
+    """An active's time in an epoch: the epoch, and the id of the active's process."""
+
+    epoch: Epoch
+    process: str
+
+
 class Support(msgspec.Struct, frozen=True):
-    """A follower's promises: by epoch, until when it takes part in no other active's term."""
+    """A follower's promises: by term, until when it takes part in no other active's term."""
 
-    until_s: Mapping[Epoch, float]
+    until_s: Mapping[Term, float]
 
 
-_BEFORE = Epoch(0)  # Of promises that an earlier process may have given.
+_BEFORE = Term(Epoch(0), "")  # Of promises that an earlier process may have given.
 
 
 def started(now_s: float, duration_s: float = DURATION_S) -> Support:
@@ -56,21 +64,25 @@ def started(now_s: float, duration_s: float = DURATION_S) -> Support:
     return Support({_BEFORE: now_s + duration_s * MARGIN})
 
 
-def answered(
-    support: Support, epoch: Epoch, now_s: float, duration_s: float = DURATION_S
-) -> Support:
-    """The follower acknowledges an active of this epoch at `now_s`."""
-    until_s = max(now_s + duration_s * MARGIN, support.until_s.get(epoch, now_s))
+def answered(support: Support, term: Term, now_s: float, duration_s: float = DURATION_S) -> Support:
+    """The follower acknowledges an active in its term at `now_s`."""
+    until_s = max(now_s + duration_s * MARGIN, support.until_s.get(term, now_s))
     held = {one: until for one, until in support.until_s.items() if until > now_s}
-    return Support({**held, epoch: until_s})
+    return Support({**held, term: until_s})
 
 
-def released(support: Support, epoch: Epoch) -> Support:
-    """The active of this epoch said that it no longer acts, and never will in this epoch.
+def released(support: Support, process: str, epoch: Epoch) -> Support:
+    """A process said that it holds this epoch, durably: in earlier ones it never acts again.
 
-    Promises to the actives of other epochs stay: each of them may still act.
+    Promises to other processes stay: each of them may still act, also one of the same pod. "" is
+    the name of no process.
     """
-    return Support({one: until for one, until in support.until_s.items() if one != epoch})
+    held = {
+        term: until
+        for term, until in support.until_s.items()
+        if not process or term.process != process or term.epoch >= epoch
+    }
+    return Support(held)
 
 
 def may_begin(support: Support, now_s: float) -> bool:

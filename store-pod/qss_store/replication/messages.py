@@ -42,6 +42,7 @@ class AppendRequest(msgspec.Struct, frozen=True, kw_only=True):
     sender: Ordinal
     lease_ms: int
     appends: tuple[Append, ...]
+    process: str = ""  # The id of the sender's process.
     # The log of these partitions no longer has the entries that the pod's learner lacks: the
     # learner has to copy the sender's database.
     copies: tuple[PartitionConfiguration, ...] = ()
@@ -57,6 +58,7 @@ class Greeted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     partition: PartitionId
     hello: Hello
     watermark: LogPoint
+    process: str = ""  # The id of the follower's process, which acts in no earlier epoch any more.
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -88,7 +88,7 @@ class PodProcess:
     def may_answer_for(self, partition: int) -> bool:
         """Whether this pod may answer as the active of a partition."""
         replica = self.pod.registry.replicas.get(PartitionId(partition))
-        return replica is not None and replica.is_acting
+        return replica is not None and replica.acting.is_acting
 
     async def run(self, network: Network, host: str) -> None:
         """Serves until the node dies."""

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,7 @@ class Cluster:
     clock: Clock = field(default_factory=SystemClock)
     nodes: dict[int, Node] = field(default_factory=dict)
     ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
+    starts: Iterator[int] = field(default_factory=count)
     batch: int = 0
     # For each request that reached a pod's fast path: whether the fast path answered it.
     fast_answers: list[bool] = field(default_factory=list)
@@ -195,7 +197,7 @@ class Cluster:
             store=self.definition.name,
             ordinal=Ordinal(ordinal),
             directory=self.volume / str(ordinal),
-            incarnation=str(ordinal),
+            incarnation=f"{ordinal}-{next(self.starts)}",
             settings=self.settings,
             extensions=self.extensions,
         )

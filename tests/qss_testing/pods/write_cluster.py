@@ -1,9 +1,10 @@
 """A store in one process with internal and ops ports, and a plain writer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ class WriteCluster:
     open_engine: OpenEngine
     pods: dict[int, WritePod] = field(default_factory=dict)
     ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
+    starts: Iterator[int] = field(default_factory=count)
     configurations: Sequence[PartitionConfiguration] = ()
 
     async def start_pod(self, ordinal: int) -> WritePod:
@@ -91,7 +93,7 @@ class WriteCluster:
             store=self.definition.name,
             ordinal=Ordinal(ordinal),
             directory=volume,
-            incarnation=str(ordinal),
+            incarnation=f"{ordinal}-{next(self.starts)}",
             settings=self.settings,
         )
         services = build_pod(config, Peers(peers), self.clock, self.open_engine)

@@ -109,19 +109,22 @@ class Followers:
 
     # --- Requests
 
-    def sends_to(self, pod: Ordinal) -> bool:
-        """Whether this replica acts as an active, and the pod has a follower that is not lost.
+    def greets(self, pod: Ordinal) -> bool:
+        """Whether this replica is the active, and the pod has a follower that is not lost.
 
-        An active sends nothing in an epoch before its own disk keeps the epoch: after a crash it
-        would send other entries in the same epoch.
+        It greets its followers before it may act: the active before it is among them, and answers
+        that it has stopped. An active sends nothing in an epoch before its own disk keeps the
+        epoch: after a crash it would send other entries in the same epoch.
         """
         log = self._changelog.log
-        if log.role is not Role.ACTIVE or not self._changelog.may_act:
-            return False
-        if self._changelog.kept_epoch != log.configuration.epoch:
+        if log.role is not Role.ACTIVE or self._changelog.kept_epoch != log.configuration.epoch:
             return False
         follower = self._of_epoch().get(pod)
         return follower is not None and follower.lost is None
+
+    def sends_to(self, pod: Ordinal) -> bool:
+        """Whether this active may act, and sends entries to the pod."""
+        return self._changelog.may_act and self.greets(pod)
 
     def owes_hello(self, pod: Ordinal) -> bool:
         """Whether the pod's replica has to say hello before it gets entries."""

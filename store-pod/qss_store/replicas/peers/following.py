@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qss_core.errors import CorruptionError, StoreError, WrongStoreError
-from qss_core.model import Offset, PartitionConfiguration, Role
+from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.peers.freshness import Freshness
 from qss_store.replication import log as logs
@@ -13,8 +13,10 @@ from qss_store.replication.lease import (
     DURATION_S,
     MARGIN,
     Support,
+    Term,
     answered,
     may_begin,
+    released,
     started,
 )
 from qss_store.storage.engine import PassingError
@@ -83,10 +85,13 @@ class Following:
         assert found is not None, "the log reaches its watermark"
         return found
 
-    async def receive(self, append: Append, lease_s: float = DURATION_S) -> Offset | StepBack:
+    async def receive(
+        self, append: Append, lease_s: float = DURATION_S, process: str = ""
+    ) -> Offset | StepBack:
         """Takes entries of the partition's active; returns the offset up to which they are durable.
 
-        Then it supports that active, and no other one for a tenth longer than `lease_s`.
+        Then it supports that active, and no other one for a tenth longer than `lease_s`. `process`
+        is the id of the active's process.
 
         Raises StaleEpochError, MalformedRequestError for damaged entries, DiskFullError, and
         CorruptionError where this log and the active's differ below the watermark: then the replica
@@ -117,10 +122,15 @@ class Following:
         now_s = self._now_s()
         before = self._promises[self._partition]
         self._promises[self._partition] = answered(
-            before, append.configuration.epoch, now_s, lease_s
+            before, Term(append.configuration.epoch, process), now_s, lease_s
         )
         self._active_silent_after_s = now_s + lease_s * MARGIN
         return found.matched
+
+    def released(self, process: str, epoch: Epoch) -> None:
+        """A process holds this epoch, durably: it acts in no earlier one any more."""
+        held = self._promises[self._partition]
+        self._promises[self._partition] = released(held, process, epoch)
 
     def may_begin(self) -> bool:
         """Whether this replica may act as an active: every older active has stopped."""

@@ -81,7 +81,8 @@ class PeerSender:
         return [
             one
             for one in replicas
-            if one.followers.sends_to(self._peer)
+            if one.followers.greets(self._peer)
+            and not one.acting.asks_for_epoch
             and not one.has_failed
             and self._registry.is_the_data(one)
         ]
@@ -94,7 +95,8 @@ class PeerSender:
         now_s = self._clock.monotonic()
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)
-        copies = [one for one in replicas if one.followers.takes_copy(self._peer)]
+        sending = [one for one in replicas if one.followers.sends_to(self._peer)]
+        copies = [one for one in sending if one.followers.takes_copy(self._peer)]
         if appends or copies:
             await self._append(appends, copies)
         return bool(ungreeted or appends or copies)
@@ -116,7 +118,9 @@ class PeerSender:
             if room <= 0:
                 break
             try:
-                append = replica.followers.next(self._peer, room, is_acting=replica.is_acting)
+                append = replica.followers.next(
+                    self._peer, room, is_acting=replica.acting.is_acting
+                )
             except CorruptionError as error:
                 replica.fail(error)
                 continue
@@ -138,6 +142,7 @@ class PeerSender:
             if replica is None or asked is None:
                 continue
             if isinstance(result, Greeted):
+                replica.acting.released(result.process, asked.epoch)
                 try:
                     replica.followers.greeted(
                         self._peer, asked.epoch, result.hello, result.watermark
@@ -153,6 +158,7 @@ class PeerSender:
         request = AppendRequest(
             store_id=self._store_id,
             sender=self._here,
+            process=self._registry.process,
             lease_ms=self._lease_ms,
             appends=tuple(append for _, append in appends),
             copies=tuple(one.log.configuration for one in copies),
@@ -229,6 +235,7 @@ class PeerSender:
             one.followers.due_s(self._peer, self._lease_ms / 1000)
             for one in replicas
             if one.followers.sends_to(self._peer)
+            or (one.followers.greets(self._peer) and not one.followers.is_greeted(self._peer))
         ]
         pause_s = max(_PAUSE_S_MIN, min([_IDLE_S, *(due - now_s for due in dues)]))
         with suppress(TimeoutError):

@@ -41,10 +41,9 @@ class Receiver:
         appends = [one.configuration for one in request.appends]
         self._check(request.store_id, [one.partition for one in appends])
         self._check(request.store_id, [one.partition for one in request.copies])
-        lease_s = request.lease_ms / 1000
         for configuration in request.copies:
             self._copies.begin(configuration, request.sender)
-        found = await asyncio.gather(*(self._take(one, lease_s) for one in request.appends))
+        found = await asyncio.gather(*(self._take(one, request) for one in request.appends))
         return AppendAnswer(tuple(found))
 
     def _check(self, named: StoreId, partitions: Sequence[PartitionId]) -> None:
@@ -64,13 +63,16 @@ class Receiver:
             watermark = await replica.following.greet(configuration)
         except StoreError as error:
             return self._refused(partition, error)
-        return Greeted(partition=partition, hello=replica.hello, watermark=watermark)
+        process = self._registry.process
+        return Greeted(
+            partition=partition, hello=replica.hello, watermark=watermark, process=process
+        )
 
-    async def _take(self, append: Append, lease_s: float) -> Held | SteppedBack | Refused:
+    async def _take(self, append: Append, request: AppendRequest) -> Held | SteppedBack | Refused:
         partition, epoch = append.configuration.partition, append.configuration.epoch
         try:
             following = self._replica(partition).following
-            found = await following.receive(append, lease_s)
+            found = await following.receive(append, request.lease_ms / 1000, request.process)
         except StoreError as error:
             return self._refused(partition, error)
         if isinstance(found, StepBack):

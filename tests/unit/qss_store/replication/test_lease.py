@@ -4,10 +4,11 @@ import random  # noqa: TID251 seeded below.
 
 from qss_core.model import Epoch, Ordinal
 from qss_store.replication import lease
-from qss_store.replication.lease import Lease, Support
+from qss_store.replication.lease import Lease, Support, Term
 
 B, C = Ordinal(1), Ordinal(2)
-FIRST, SECOND = Epoch(1), Epoch(2)
+FIRST, SECOND, THIRD = Epoch(1), Epoch(2), Epoch(3)
+OLD, NEW = Term(FIRST, "a process"), Term(SECOND, "another one")
 
 
 def test_an_active_acts_while_every_in_sync_follower_supports_it() -> None:
@@ -31,19 +32,31 @@ def test_a_late_answer_takes_no_support_back_and_one_of_another_epoch_says_nothi
 
 
 def test_a_follower_waits_longer_than_the_active_acts() -> None:
-    given = lease.answered(lease.started(0.0), FIRST, 100.0)
+    given = lease.answered(lease.started(0.0), OLD, 100.0)
     assert not lease.may_begin(given, 105.4)
     assert lease.may_begin(given, 105.5)
-    assert not lease.may_begin(lease.answered(given, FIRST, 99.0), 105.4), "an older answer"
+    assert not lease.may_begin(lease.answered(given, OLD, 99.0), 105.4), "an older answer"
 
 
-def test_an_active_that_released_its_epoch_is_not_waited_for() -> None:
-    given = lease.answered(lease.started(0.0), FIRST, 100.0)
-    assert lease.may_begin(lease.released(given, FIRST), 100.0)
-    assert not lease.may_begin(lease.released(given, SECOND), 100.0), "another epoch"
-    later = lease.answered(given, SECOND, 101.0)
-    assert not lease.may_begin(lease.released(later, SECOND), 105.0), "the first one still acts"
-    assert lease.may_begin(lease.released(later, SECOND), 105.5)
+def test_an_active_that_holds_a_later_epoch_is_not_waited_for() -> None:
+    given = lease.answered(lease.started(0.0), OLD, 100.0)
+    assert lease.may_begin(lease.released(given, OLD.process, SECOND), 100.0)
+    assert not lease.may_begin(lease.released(given, OLD.process, FIRST), 100.0), "it may act"
+    later = lease.answered(given, NEW, 101.0)
+    released = lease.released(later, NEW.process, THIRD)
+    assert not lease.may_begin(released, 105.0), "the first one still acts"
+    assert lease.may_begin(released, 105.5)
+
+
+def test_another_process_of_the_same_pod_releases_nothing() -> None:
+    """The process that was promised support may have been paused, and may act when it goes on."""
+    given = lease.answered(lease.started(0.0), OLD, 100.0)
+    assert not lease.may_begin(lease.released(given, "started later", SECOND), 105.0)
+
+
+def test_promises_of_an_earlier_process_are_released_by_nobody() -> None:
+    given = lease.answered(lease.started(100.0), Term(FIRST, ""), 100.0)
+    assert not lease.may_begin(lease.released(given, "", SECOND), 105.4)
 
 
 def test_a_process_that_starts_keeps_the_promises_that_an_earlier_one_may_have_given() -> None:
@@ -60,8 +73,8 @@ def test_no_two_actives_act_at_once_whatever_the_clocks_and_delays_are() -> None
         for _ in range(4):
             sent_s = now_s
             now_s += drawn.expovariate(1)
-            given = lease.answered(given, FIRST, now_s * rates[1])
+            given = lease.answered(given, OLD, now_s * rates[1])
             held = lease.supported(held, B, FIRST, sent_s * rates[0])
-        begins_s = given.until_s[FIRST] / rates[1]
+        begins_s = given.until_s[OLD] / rates[1]
         assert lease.may_begin(given, begins_s * rates[1] + 1e-9)
         assert not lease.may_act(held, (B,), begins_s * rates[0])
