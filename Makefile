@@ -1,5 +1,5 @@
 # Every target works on a fresh clone: it first makes .venv, at the versions of requirements.lock.
-PYTHON ?= python3
+PYTHON ?= $(shell .ci/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -9,7 +9,7 @@ CHECKOV := .checkov/.installed
 INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
-SCRIPTS := .ci/run tests/qss_testing/writers/spark_python .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
+SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
 # Many processes start: those that may not keep what they compiled take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +24,7 @@ install: $(INSTALLED) ## Make .venv with everything, at the versions of requirem
 
 $(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Making $(VENV): 1.4 GB on disk, one to ten minutes by the network; the next command finds it"
+	@echo "Making $(VENV) with $$(command -v $(PYTHON)): 1.4 GB on disk, one to ten minutes by the network; the next command finds it"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/build.lock
 	$(INSTALL) --python $(BIN)/python --requirements requirements.lock

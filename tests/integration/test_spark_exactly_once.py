@@ -164,9 +164,11 @@ def killed(scene: Scene) -> Driver:
     driver = scene.start(*jobs)
     try:
         reached.wait(DRIVER_S)
+    except BaseException:
+        reached.abort()  # Else the others would wait; after success some still leave the barrier.
+        raise
     finally:
         driver.kill()
-        reached.abort()
         died.set()
     return driver
 
