@@ -14,6 +14,7 @@ from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import RESOURCE_UID, encode
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.pod_answers import (
     AnswerSizes,
     PodAnswerError,
@@ -144,6 +145,11 @@ class HttpPods:
         path = "/control/accept-data-loss"
         if request.assignment is not None:
             request = replace(request, assignment=replace(request.assignment, resource_uid=""))
+        return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        """Have a pod delete a replica; raises a StoreError as `assign` does."""
+        path = "/control/retire"
         return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
 
     async def call(

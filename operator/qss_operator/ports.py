@@ -5,6 +5,7 @@ from typing import Protocol
 from qss_core.model import PodAddress, StoreAssignment, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.planning.model import ClusterState, Observation, StoreResource, StoreStatus
 
 
@@ -47,6 +48,10 @@ class Pods(Protocol):
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
+        ...
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        """Have a pod delete a replica; raises a StoreError as `assign` does."""
         ...
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:

@@ -16,16 +16,19 @@ from qss_core.errors import StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.backoff import Backoff
 from qss_operator.clock import Clock, time_of
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
+from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
     Observation,
     PodState,
     PublishAssignment,
+    RetireReplica,
     SendAssignment,
     SentAssignment,
     SetReplicas,
@@ -34,7 +37,6 @@ from qss_operator.planning.model import (
     StoreStatus,
     Trouble,
 )
-from qss_operator.planning.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
@@ -49,6 +51,7 @@ class Subject(Enum):
     CHILDREN = "what stands beside the pods"
     REPLICAS = "the number of pods"
     LOSS = "the loss that was accepted"
+    RETIREMENT = "the deletion of a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +207,8 @@ class StoreReconciler:
                 return await self._send(step, observation)
             case AcceptLoss():
                 return await self._accept_loss(step, observation)
+            case RetireReplica():
+                return await self._retire(step, observation)
             case _:
                 assert_never(step)
 
@@ -261,6 +266,19 @@ class StoreReconciler:
         self._attempts.forget(Subject.LOSS)
         return True
 
+    async def _retire(self, step: RetireReplica, observation: Observation) -> bool:
+        pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
+        if not self._is_due(Subject.RETIREMENT, step):
+            return False
+        request = RetireRequest(store_id=step.store_id, partition=step.partition, epoch=step.epoch)
+        try:
+            await self._pods.retire(pod.reached_at, request)
+        except StoreError as error:
+            self._failed(Subject.RETIREMENT, step, error)
+            return False
+        self._attempts.forget(Subject.RETIREMENT)
+        return True
+
     # --- What failed
 
     def _is_due(self, subject: Subject | Ordinal, tried: Any) -> bool:
@@ -284,6 +302,8 @@ class StoreReconciler:
                 planned.add(Subject.REPLICAS)
             elif isinstance(step, AcceptLoss):
                 planned.add(Subject.LOSS)
+            elif isinstance(step, RetireReplica):
+                planned.add(Subject.RETIREMENT)
         self._attempts.keep_only(planned)
 
     def _troubles(self, observation: Observation) -> tuple[Trouble, ...]:

@@ -1,7 +1,8 @@
 """A store under an operator that the chart installed: status, drift, restarts, scaling."""
 
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from e2e.environment import Images
 from e2e.kubectl import Cluster, Object
 from e2e.namespaces import fresh_namespace
 from e2e.releases import install
-from e2e.stores import condition, is_ready, is_up, pods_of, says, small_store, uids_of
+from e2e.stores import is_ready, is_up, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 CHILDREN = (
@@ -185,16 +186,30 @@ def test_a_wrong_image_stops_at_the_first_pod_and_is_reported(
     assert kept(client, words)
 
 
-def test_a_number_of_pods_that_needs_moves_is_refused_by_a_condition(
-    here: Cluster, words: str
+def test_a_store_is_scaled_up_and_down_and_keeps_its_rows(
+    here: Cluster, words: str, client: PodClient
 ) -> None:
-    here.kubectl("scale", f"qss/{words}", "--replicas=5")
-    found = here.until(f"qss/{words}", says("Progressing", "MovesNotSupported", "stays at 3 pods"))
-    assert condition(found, "Ready")["reason"] == "MovesNotSupported"
-    assert found["status"]["assigned"] == "12/12"
-    assert len(pods_of(here, words)) == 3
-    here.kubectl("scale", f"qss/{words}", "--replicas=3")
-    here.until(f"qss/{words}", says("Progressing", "UpToDate"))
+    for replicas in (4, 3):
+        here.kubectl("scale", f"qss/{words}", f"--replicas={replicas}")
+        here.until(f"qss/{words}", is_balanced_over(replicas))
+        assert len(pods_of(here, words)) == replicas
+        assert kept(client, words)
+
+
+def is_balanced_over(replicas: int) -> Callable[[Object], bool]:
+    """Whether all partitions are served by that many pods, about equally, and nothing moves."""
+
+    def holds(found: Object) -> bool:
+        status = found.get("status", {})
+        loads = Counter(one["active"] for one in status.get("assignment", ()))
+        return (
+            sorted(loads) == list(range(replicas))
+            and max(loads.values()) - min(loads.values()) <= 1
+            and (status.get("assigned"), status.get("moving")) == ("12/12", "0/0")
+            and status.get("ready") == f"{replicas}/{replicas}"
+        )
+
+    return holds
 
 
 def test_a_hibernated_store_wakes_up_with_its_rows(

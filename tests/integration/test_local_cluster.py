@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_client import Store
-from qss_core.errors import StoreError
 from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode
 from qss_operator.errors import AlreadyRunningError, StartFailedError
@@ -205,14 +205,22 @@ def count_rows(url: str | None) -> int:
         return len(list(store.range()))
 
 
-async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) -> None:
+@with_real_pods
+async def test_a_store_that_is_started_with_another_number_of_pods_moves_its_partitions(
+    qss: Qss,
+) -> None:
     async with ready_stores(qss):
         pass
-    with pytest.raises(StoreError, match="cannot change from 2 to 3 yet"):
-        async with ready_stores(qss, manifest(replicas=3)):
-            pass
-    async with ready_stores(qss):
-        assert status_of(qss).ready == "2/2"
+    for replicas in (3, 1):
+        async with ready_stores(qss, manifest(replicas=replicas)):
+            await wait_until_async(partial(is_spread_over, qss, replicas))
+
+
+def is_spread_over(qss: Qss, replicas: int) -> bool:
+    """Whether that many pods run, and each has an active."""
+    status = status_of(qss)
+    actives = {one.active for one in status.assignment or ()}
+    return actives == set(range(replicas)) and status.ready == f"{replicas}/{replicas}"
 
 
 # --- Failures.

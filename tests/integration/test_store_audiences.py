@@ -17,6 +17,7 @@ from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreN
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import encode
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.http_pods import HttpPods
 from qss_operator.kubernetes.access.audiences import audiences_of as made_with
 from qss_operator.kubernetes.access.pod_access import PodAccess
@@ -72,6 +73,10 @@ class CheckingPods:
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         self.check(pod)
         return await self.cluster.assign(pod, assignment)
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        self.check(pod)
+        return await self.cluster.retire(pod, request)
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         return await self.cluster.accept_loss(pod, request)

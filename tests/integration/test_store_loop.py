@@ -146,11 +146,11 @@ async def test_a_wiped_status_is_recovered_from_the_pods(cluster: ToyCluster) ->
 
 
 async def test_a_new_store_with_an_unsupported_spec_is_not_made(cluster: ToyCluster) -> None:
-    cluster.make_store(rebalance={"maxWarmupReplicas": 3})
+    cluster.make_store(rebalance={"acceptableRecoveryLagBytes": 3})
     await cluster.settle()
     ready = cluster.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "Unsupported")
-    assert ready["message"].startswith("spec.rebalance.maxWarmupReplicas: has no effect yet")
+    assert ready["message"].startswith("spec.rebalance.acceptableRecoveryLagBytes: has no")
     assert cluster.names(STATEFUL_SETS) == []
 
 
@@ -162,7 +162,7 @@ async def test_an_unsupported_edit_changes_nothing_and_is_reported(
     cluster.edit(
         STORES,
         STORE,
-        {"spec": {"store": {"format": "Plain"}, "rebalance": {"maxWarmupReplicas": 3}}},
+        {"spec": {"store": {"format": "Plain"}, "rebalance": {"acceptableRecoveryLagBytes": 3}}},
     )
     await cluster.settle()
     degraded = cluster.condition("Degraded")

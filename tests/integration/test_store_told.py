@@ -85,8 +85,7 @@ async def test_without_the_right_to_read_events_the_status_names_a_command(
 
 
 UNDONE = {
-    "MovesNotSupported": {"replicas": 5},
-    "Unsupported": {"rebalance": {"maxWarmupReplicas": 3}},
+    "Unsupported": {"rebalance": {"acceptableRecoveryLagBytes": 3}},
     "LossyMigrationNotAllowed": {"store": {"format": "Plain"}},
 }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random  # noqa: TID251 seeded by its argument.
 from tempfile import TemporaryDirectory
 
+from msgspec import structs
+
 from qss_core.errors import NotReadyError, StoreError
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_simulation.faults import Faults
@@ -24,10 +26,12 @@ _FAULTS_S = 20.0
 _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
 _CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
+_SCALED = 0.3  # Of the runs scale their store.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
 
 
 STANDBYS: int | None = None
+SCALED: float | None = None
 
 
 class LivenessError(AssertionError):
@@ -129,8 +133,10 @@ async def _tell(world: World) -> None:
     for _ in range(2):
         world.start_reader()
     watching = asyncio.create_task(world.watch_actives())
+    world.is_scaled = world.random("scaled").random() < (_SCALED if SCALED is None else SCALED)
     faults = Faults(world, world.random("faults"))
-    await asyncio.gather(faults.run(_FAULTS_S), _drive(world, world.random("drivers")))
+    scaling = _scale(world, world.random("scale"))
+    await asyncio.gather(faults.run(_FAULTS_S), _drive(world, world.random("drivers")), scaling)
     faults.heal()
     await _goes_on(world)
     await _is_whole(world)
@@ -152,6 +158,17 @@ async def _drive(world: World, random: Random) -> None:
         if random.random() < 0.7:
             world.trace.note("end", node)
             world.loop.kill(node)
+
+
+async def _scale(world: World, random: Random) -> None:
+    """In some runs a person changes the numbers of pods and of standbys again and again."""
+    while world.is_scaled:
+        await asyncio.sleep(random.expovariate(1 / 4.0))
+        if world.loop.now_s >= _FAULTS_S:
+            return
+        replicas, standbys = random.randint(1, _PODS), random.choice([0, 0, 1, 2])
+        world.trace.note("asked", f"{replicas} pods, {standbys} standbys")
+        world.api.edit(structs.replace(world.spec, replicas=replicas, standbys=standbys))
 
 
 async def _goes_on(world: World) -> None:
@@ -178,11 +195,11 @@ async def _is_whole(world: World) -> None:
                     await asyncio.sleep(0.1)
                     continue
                 sequences = {one.sequence for replicas in found for one in replicas}
-                if len(sequences) == 1 and world.is_migrated():
+                if len(sequences) == 1 and world.is_migrated() and world.is_placed:
                     break
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
-        raise LivenessError("the partitions do not reach one sequence and format") from error
+        raise LivenessError("the partitions do not reach one sequence, format, place") from error
     history = world.histories.present
     history.check_end([replicas[0].rows for replicas in found])
     for number, replicas in enumerate(found):

@@ -50,7 +50,9 @@ class World:
         self.index_version = 1  # Of the store type in the pods' image.
         self.failures: list[BaseException] = []
         self.store = StoreName("flights")
-        self.pods = spec.replicas
+        self.pods = spec.replicas  # The machines for pods.
+        self.replicas = spec.replicas  # Of these, the first ones run a pod.
+        self.is_scaled = False  # Whether a person changes the number of pods.
         self._seed = seed
         self._directory = directory
         self._spec = spec
@@ -103,7 +105,7 @@ class World:
     def start_pod(self, number: int) -> None:
         """Starts a pod's process, unless one runs."""
         host = f"pod-{number}"
-        if host in self._nodes or self._is_deleted:
+        if host in self._nodes or self._is_deleted or number >= self.replicas:
             return
         node = self._begin(host)
         self._supervise(node, self._run_pod(number, host, node))
@@ -129,11 +131,27 @@ class World:
         host = "operator"
         if host in self._nodes:
             return
-        cluster = SimulatedCluster(self.store, self.disks, lambda one: f"pod-{one}" in self._nodes)
+        cluster = SimulatedCluster(
+            self.store,
+            self.disks,
+            lambda one: f"pod-{one}" in self._nodes,
+            lambda: self.replicas,
+            self.scale,
+        )
         work = run_operator(
             self.store, self.api, cluster, self.network, self.clocks[host], self.trace
         )
         self._supervise(self._begin(host), work)
+
+    def scale(self, replicas: int) -> None:
+        """Starts pods on more machines, or ends those with the highest numbers."""
+        self.trace.note("scale", str(replicas))
+        self.replicas = min(replicas, self.pods)
+        for number in range(self.pods):
+            if number < self.replicas:
+                self.start_pod(number)
+            else:
+                self.end(f"pod-{number}")
 
     def driver(self, query: str, number: int, *, deadline_s: float) -> Driver:
         """A run of a query, not started."""
@@ -248,6 +266,23 @@ class World:
             and all((pod, one.partition) in held for pod in one.in_sync)
             for one in status.assignment
         )
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether nothing is left to move, and no pod has a replica that it should not have."""
+        status = self.api.resource.status
+        if status is None or status.moving != "0/0" or self.replicas != self.spec.replicas:
+            return False
+        return all(
+            one.configuration.role_of(process.pod.ordinal) is not None
+            for process in self.processes.values()
+            for one in process.pod.report().replicas
+        )
+
+    @property
+    def spec(self) -> StoreSpec:
+        """What the resource asks for now."""
+        return self.api.resource.spec
 
     def is_migrated(self) -> bool:
         """Whether all rows have the format of the resource."""

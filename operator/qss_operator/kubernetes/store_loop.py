@@ -39,9 +39,9 @@ from qss_operator.kubernetes.resources import (
 )
 from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
 from qss_operator.metrics import OperatorMetrics
+from qss_operator.planning.findings.wishes import UNSUPPORTED
 from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
-from qss_operator.planning.wishes import UNSUPPORTED
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
 from qss_operator.resources.crd import without_nulls

@@ -21,9 +21,9 @@ from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
 from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
+from qss_operator.planning.findings.obstacles import STORE_TYPE_REFUSED
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.obstacles import STORE_TYPE_REFUSED
 from qss_operator.planning.status import is_ready, starting_status, why
 from qss_operator.reconcile import Intervals, StoreReconciler
 

@@ -3,6 +3,7 @@
 from qss_core.model import StoreId
 from qss_operator.planning.model import Observation
 
+ACTIVES_ANNOTATION = "queryablestate.dev/actives"
 ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
 
 

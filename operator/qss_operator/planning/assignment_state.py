@@ -17,6 +17,7 @@ from qss_operator.planning.losses import how_to_accept
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
 from qss_operator.planning.placement import Site, first_configurations, place
+from qss_operator.planning.scaling import needed_pods, wanted_replicas
 
 PODS_STARTING = "PodsStarting"
 HIBERNATED = "Hibernated"
@@ -52,33 +53,6 @@ class UnknownAssignment:
 
     reason: str
     message: str
-
-
-def wanted_replicas(observation: Observation) -> int:
-    """The number of pods: that of the spec, if no partition has to move for it."""
-    wanted, placed = observation.resource.spec.replicas, _pods_placed(observation)
-    current = observation.cluster.replicas
-    if wanted == 0 or placed == 0:
-        return wanted
-    # After hibernation, or after the StatefulSet was deleted, all pods with partitions come back.
-    return max(placed, wanted if current == 0 else current)
-
-
-def scaling_message(observation: Observation) -> str | None:
-    """The reason why the number of pods is not that of the spec; None where it is."""
-    wanted, has = observation.resource.spec.replicas, wanted_replicas(observation)
-    if wanted == has:
-        return None
-    return (
-        f"spec.replicas is {wanted}, and the store stays at {has} pods: partitions cannot move "
-        f"between pods yet. Set spec.replicas to {has} (or to 0, which hibernates)"
-    )
-
-
-def _pods_placed(observation: Observation) -> int:
-    status = observation.resource.status
-    used = (pod for entry in (status and status.assignment) or () for pod in entry.replicas)
-    return max(used, default=-1) + 1
 
 
 def store_id_of(observation: Observation) -> StoreId:
@@ -178,11 +152,10 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     """The assignment that holds, or the reason why it is unknown."""
     partitions = observation.resource.spec.partitions
     pods = observation.cluster.pods
-    wanted = wanted_replicas(observation)
-    if wanted == 0:
+    if wanted_replicas(observation) == 0:
         message = "spec.replicas is 0: the pods are stopped and the volumes are kept"
         return UnknownAssignment(reason=HIBERNATED, message=message)
-    if len(pods) < wanted:
+    if len(pods) < needed_pods(observation):
         return UnknownAssignment(reason=PODS_STARTING, message="the pods are being made")
     status = observation.resource.status
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}

@@ -115,6 +115,7 @@ class StoreResource:
     spec: StoreSpec
     adopt_volumes: str | None = None
     accept_data_loss: str | None = None
+    actives: str | None = None
     status: StoreStatus | None = None
 
 
@@ -238,4 +239,14 @@ class AcceptLoss:
     assignment: StoreAssignment | None = None
 
 
-Step = SetReplicas | PublishAssignment | SendAssignment | AcceptLoss
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetireReplica:
+    """Have a pod delete a replica: in this epoch it has none, and all that have one know that."""
+
+    ordinal: Ordinal
+    store_id: StoreId
+    partition: PartitionId
+    epoch: Epoch
+
+
+Step = SetReplicas | PublishAssignment | SendAssignment | AcceptLoss | RetireReplica

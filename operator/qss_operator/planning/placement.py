@@ -27,14 +27,22 @@ class Placement:
 
 
 def first_configurations(placements: Iterable[Placement]) -> tuple[PartitionConfiguration, ...]:
-    """The configurations of a new store: with no data, every replica is in sync."""
+    """The configurations of a new store: with no data, every replica is in sync.
+
+    The active is the last one: where a partition has more replicas than it should, the first ones
+    go.
+    """
+    ordered = {
+        entry.partition: tuple(sorted(entry.replicas, key=lambda pod: pod == entry.active))
+        for entry in placements
+    }
     return tuple(
         PartitionConfiguration(
             partition=entry.partition,
             epoch=Epoch(1),
             active=entry.active,
-            in_sync=entry.replicas,
-            replicas=entry.replicas,
+            in_sync=ordered[entry.partition],
+            replicas=ordered[entry.partition],
         )
         for entry in placements
     )

@@ -14,12 +14,12 @@ from qss_operator.planning.assignment_state import (
     held_by,
     missing_replicas,
     store_claims,
-    wanted_replicas,
 )
 from qss_operator.planning.disk_claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.losses import accepted_losses, to_accept
 from qss_operator.planning.membership.creation import empty_while_others_are_silent
+from qss_operator.planning.membership.retirements import retirements
 from qss_operator.planning.model import (
     AcceptLoss,
     Observation,
@@ -29,6 +29,7 @@ from qss_operator.planning.model import (
     SetReplicas,
     Step,
 )
+from qss_operator.planning.scaling import wanted_replicas
 
 
 def plan(observation: Observation) -> list[Step]:
@@ -40,7 +41,9 @@ def plan(observation: Observation) -> list[Step]:
     known = assess(observation)
     if isinstance(known, UnknownAssignment):
         return steps
-    if not is_published(observation, known):
+    if is_published(observation, known):
+        steps += retirements(observation, known.certain, known.store_id)
+    else:
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
     emptied = emptied_pods(observation, known)
     left_alone = {
@@ -53,6 +56,7 @@ def plan(observation: Observation) -> list[Step]:
         assignment = assignment_of(observation, known, pod)
         if (
             assignment is not None
+            and pod.ordinal < wanted
             and pod not in left_alone
             and _has_to_be_told(observation, pod, assignment)
         ):

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from qss_core.model import PartitionConfiguration
 from qss_core.text import listed
 from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
@@ -22,11 +21,18 @@ from qss_operator.planning.assignment_state import (
     missing_message,
     missing_replicas,
     retained_message,
-    scaling_message,
-    wanted_replicas,
 )
+from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
+from qss_operator.planning.findings.obstacles import (
+    broken_pods,
+    failed_replicas,
+    obstacles,
+    refusals,
+)
+from qss_operator.planning.findings.rebalancing import Rebalance, rebalance_of
+from qss_operator.planning.findings.served import served
+from qss_operator.planning.findings.wishes import told, undone_wishes
 from qss_operator.planning.formats import decide_format, migrating, progress_of
-from qss_operator.planning.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.losses import (
     DATA_LOST,
     PARTITION_ROLLED_BACK,
@@ -40,16 +46,13 @@ from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
     Finding,
-    Moves,
     Observation,
     StoreStatus,
 )
-from qss_operator.planning.obstacles import broken_pods, failed_replicas, obstacles, refusals
-from qss_operator.planning.wishes import MOVES_NOT_SUPPORTED, told, undone_wishes
+from qss_operator.planning.scaling import wanted_replicas
 
 STOPPED = "Stopped"
 _MESSAGE_CHARS_MAX = 1024
-_SERVING = "serving"
 # A finding of the cluster replaces a condition with one of these reasons.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
@@ -67,8 +70,10 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         and (report := observation.reports.get(pod.ordinal)) is not None
         and report.ready
     ]
-    served = _served(observation, known)
+    found = served(observation, known)
     progress = progress_of(observation)
+    partitions = known.partitions if isinstance(known, KnownAssignment) else ()
+    rebalance = rebalance_of(observation, partitions)
     return StoreStatus(
         observed_generation=resource.generation,
         store_id=known.store_id if isinstance(known, KnownAssignment) else before.store_id,
@@ -78,13 +83,13 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         format=decide_format(observation).format.value,
         migrated=f"{progress.percent}%" if progress else None,
         ready=f"{len(ready_pods)}/{resource.spec.replicas}",
-        assigned=f"{len(served)}/{resource.spec.partitions}",
+        assigned=f"{len(found)}/{resource.spec.partitions}",
         volume_size=cluster.volume_size,
-        moving="0/0",
+        moving=rebalance.moving,
         endpoints=cluster.endpoints,
         assignment=known.partitions if isinstance(known, KnownAssignment) else before.assignment,
-        moves=Moves(running=0, pending=0),
-        conditions=_conditions(observation, known, len(served), now),
+        moves=rebalance.moves,
+        conditions=_conditions(observation, known, rebalance, len(found), now),
     )
 
 
@@ -162,43 +167,20 @@ def _none_of(count: str | None) -> str | None:
     return count and f"0/{count.partition('/')[2]}"
 
 
-def _served(
-    observation: Observation, known: KnownAssignment | UnknownAssignment
-) -> list[PartitionConfiguration]:
-    """The partitions whose active serves them, in the configuration that certainly holds."""
-    if isinstance(known, UnknownAssignment):
-        return []
-    held = {
-        (report.ordinal, replica.configuration.partition): replica
-        for report in observation.reports.values()
-        if report.store_id == known.store_id
-        for replica in report.replicas
-    }
-
-    def is_served(entry: PartitionConfiguration) -> bool:
-        replica = held.get((entry.active, entry.partition))
-        return (
-            replica is not None
-            and replica.state == _SERVING
-            and replica.configuration.epoch == entry.epoch
-        )
-
-    return [entry for entry in known.certain if is_served(entry)]
-
-
 def _conditions(
-    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int, now: str
+    observation: Observation,
+    known: KnownAssignment | UnknownAssignment,
+    rebalance: Rebalance,
+    served: int,
+    now: str,
 ) -> tuple[Condition, ...]:
     no = ConditionStatus.FALSE
-    scaling = scaling_message(observation)
     findings: dict[ConditionType, Finding] = {
         ConditionType.READY: _ready(observation, known, served),
-        ConditionType.PROGRESSING: _progressing(observation, known, served),
+        ConditionType.PROGRESSING: _progressing(observation, known, rebalance, served),
         ConditionType.DEGRADED: _degraded(observation, known),
-        ConditionType.REBALANCING: (no, "NothingToMove", "every replica is where it should be"),
-        ConditionType.SCALE_DOWN_BLOCKED: (ConditionStatus.TRUE, MOVES_NOT_SUPPORTED, scaling)
-        if scaling
-        else (no, "NoScaleDown", "no pod is to be removed"),
+        ConditionType.REBALANCING: rebalance.finding(),
+        ConditionType.SCALE_DOWN_BLOCKED: rebalance.blocked(observation),
         ConditionType.STORAGE_RESIZING: (no, "NoResize", "no volume is to grow"),
         ConditionType.FORMAT_MIGRATING: migrating(observation),
     }
@@ -281,7 +263,10 @@ def _ready(
 
 
 def _progressing(
-    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int
+    observation: Observation,
+    known: KnownAssignment | UnknownAssignment,
+    rebalance: Rebalance,
+    served: int,
 ) -> Finding:
     yes = ConditionStatus.TRUE
     if held_up := _held_up(observation, known):
@@ -295,6 +280,8 @@ def _progressing(
         return yes, reason, "; ".join(obstacles(observation))
     if wishes := undone_wishes(observation):
         return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
+    if (moving := rebalance.finding())[0] is yes:
+        return moving
     return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
 
 

@@ -22,7 +22,7 @@ from qss_operator.errors import UnsupportedError
 from qss_operator.planning.formats import lossy_message
 
 _KUBERNETES_ONLY = "is only for Kubernetes: a local pod is a process of this machine"
-_NO_MOVES = "has no effect yet: replicas do not move between pods"
+_IN_SYNC_ONLY = "has no effect yet: only a replica that is in sync becomes the active"
 
 
 def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) -> None:
@@ -42,31 +42,24 @@ def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
     effect; a new store is not made while there are lines.
     """
     lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
-    usual = _without_moves(spec.rebalance)
-    kept = msgspec.structs.replace(spec, rebalance=usual)
+    kept = msgspec.structs.replace(spec, rebalance=_supported(spec.rebalance))
     return kept, lines
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
-    usual = _without_moves(spec.rebalance)
-    yield from _other_than(spec.rebalance, usual, "spec.rebalance", _NO_MOVES)
+    usual = _supported(spec.rebalance)
+    yield from _other_than(spec.rebalance, usual, "spec.rebalance", _IN_SYNC_ONLY)
 
 
-def _without_moves(rebalance: RebalanceSpec) -> RebalanceSpec:
-    """The block with the defaults of what only concerns moves between pods."""
-    usual = RebalanceSpec()
-    return msgspec.structs.replace(
-        rebalance,
-        acceptable_recovery_lag_bytes=usual.acceptable_recovery_lag_bytes,
-        max_warmup_replicas=usual.max_warmup_replicas,
-    )
+def _supported(rebalance: RebalanceSpec) -> RebalanceSpec:
+    """The block with the default of what has no effect yet."""
+    usual = RebalanceSpec().acceptable_recovery_lag_bytes
+    return msgspec.structs.replace(rebalance, acceptable_recovery_lag_bytes=usual)
 
 
 def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:
     if spec.replicas == 0:
         yield "spec.replicas", "0 (hibernation) is for Kubernetes. `qss down` stops the pods"
-    if spec.rebalance.paused:
-        yield "spec.rebalance.paused", "has no effect locally: `qss up` restarts every pod"
     if spec.access.authentication is not Authentication.NONE:
         yield (
             "spec.access.authentication",
@@ -89,17 +82,6 @@ def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]
     lost = lost_between(old.format, spec.format)
     if lost and not spec.store.allow_lossy_migration:
         yield "spec.store.format", lossy_message(old.format, spec.format, lost)
-    if spec.replicas != old.replicas:
-        yield (
-            "spec.replicas",
-            f"cannot change from {old.replicas} to {spec.replicas} yet: partitions do not move "
-            "between pods",
-        )
-    if spec.standbys < old.standbys:
-        yield (
-            "spec.standbys",
-            f"cannot change from {old.standbys} to {spec.standbys} yet: replicas are not removed",
-        )
 
 
 def _other_than(

@@ -27,17 +27,19 @@ from qss_core.model import (
     StoreId,
 )
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.group_sync import GroupSync
-from qss_store.replicas.opening.assignment_checks import check_assignment, partitions_of
+from qss_store.replicas.opening.assignment_checks import check_assignment, check_retirement
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
+from qss_store.replicas.opening.retirement import Retirement
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
 from qss_store.replicas.peers.send_signal import SendSignal
 from qss_store.replicas.pod_context import PodConfig, PodContext
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.report import ReportFeed, report_of, summary_of
+from qss_store.replicas.report import ReportFeed, summary_of
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.replicas.volume.assignment_file import AssignmentFile
@@ -108,6 +110,9 @@ class Pod:
             self.marks,
             self.news,
             self._reopening.begin,
+        )
+        self._retirement = Retirement(
+            self.registry.replicas, self._unopened, self._opening, self.marks, self._volume
         )
         self.has_opened = False  # Whether it has tried to open all replicas of its assignment.
         self.rows_to_move = asyncio.Event()  # Set when rows may be in older formats.
@@ -198,6 +203,8 @@ class Pod:
                 changed |= await self._place(assignment, configuration, was_here=was_here)
             elif (replica := self.registry.replicas.get(configuration.partition)) is not None:
                 take_configuration(replica, assignment.settings, configuration)
+            elif self._retirement.is_left(configuration.partition):
+                await self._place(assignment, configuration, was_here=True)
         if changed:
             await self._take(assignment)
             self.send_signal.assigned()
@@ -253,6 +260,18 @@ class Pod:
                 await self._take(held)
                 self.send_signal.assigned()
                 await self.news.tell()
+
+    async def retire(self, request: RetireRequest) -> None:
+        """Deletes a replica that its partition's configuration leaves out; a repeat does nothing.
+
+        Raises WrongStoreError, and StaleEpochError unless the pod holds that epoch, without a role.
+        """
+        async with self._assigning:
+            self.registry.check_store_id(request.store_id)
+            held = self.registry.configuration(request.partition)
+            check_retirement(request, held, self.ordinal)
+            await self._retirement.retire(request.store_id, request.partition)
+        await self.news.tell()
 
     async def salvage(
         self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
@@ -365,30 +384,9 @@ class Pod:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the pod has its assignment, and serves every replica that is not lost.
-
-        Only a person can bring a lost replica back; the report names it.
-        """
-        assignment = self.registry.assignment
-        if assignment is None or not self.registry.is_compared:
-            return False
-        wanted = partitions_of(assignment, self.ordinal)
-        return wanted <= self.registry.served() | self._unopened.partitions
+        """Whether the pod serves all its replicas, as `Registry.is_ready` says."""
+        return self.registry.is_ready(self.ordinal)
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""
-        assignment, replicas = self.registry.assignment, self.registry.replicas
-        return ReplicasReport(
-            store=self.store,
-            store_id=assignment.definition.store_id if assignment else None,
-            pod=self.name,
-            ordinal=self.ordinal,
-            incarnation=self._config.incarnation,
-            version=self.news.version,
-            ready=self.is_ready,
-            replicas=tuple(
-                report_of(replicas[number], self.registry.completion) for number in sorted(replicas)
-            ),
-            lost=self._unopened.report(),
-            full_volume=self.room.full,
-        )
+        return self.registry.report(self._config, self.room, self.news.version)

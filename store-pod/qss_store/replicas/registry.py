@@ -18,10 +18,15 @@ from qss_core.model import (
     StoreAssignment,
     StoreName,
 )
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_store.replicas.completion import Completion
+from qss_store.replicas.opening.assignment_checks import partitions_of
 from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.report import report_of
 from qss_store.replicas.volume.assignment_file import AssignmentFile
+from qss_store.replicas.volume.room import VolumeRoom
 
 
 class Registry:
@@ -108,6 +113,34 @@ class Registry:
             raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
         self.completion.check(replica)
         return replica
+
+    def report(self, config: PodConfig, room: VolumeRoom, version: int) -> ReplicasReport:
+        """The report of this pod on all of its replicas; `version` is that of the report."""
+        held, replicas = self._file.assignment, self.replicas
+        return ReplicasReport(
+            store=self._store,
+            store_id=held.definition.store_id if held else None,
+            pod=self._pod,
+            ordinal=config.ordinal,
+            incarnation=self.process,
+            version=version,
+            ready=self.is_ready(config.ordinal),
+            replicas=tuple(
+                report_of(replicas[number], self.completion) for number in sorted(replicas)
+            ),
+            lost=self.unopened.report(),
+            full_volume=room.full,
+        )
+
+    def is_ready(self, pod: Ordinal) -> bool:
+        """Whether the pod has its assignment, and serves every replica that is not lost.
+
+        Only a person can bring a lost replica back; the report names it.
+        """
+        assignment = self._file.assignment
+        if assignment is None or not self.is_compared:
+            return False
+        return partitions_of(assignment, pod) <= self.served() | self.unopened.partitions
 
     def is_active(self, partition: int) -> bool:
         """Whether this pod has the partition's active."""

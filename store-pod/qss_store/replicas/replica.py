@@ -189,7 +189,7 @@ class Replica:
 
     @property
     def begins_epoch(self) -> bool:
-        """As `Acting.begins_epoch`."""
+        """Whether this active has yet to begin its epoch."""
         return self.acting.begins_epoch
 
     @property
@@ -253,7 +253,7 @@ class Replica:
             raise
 
     def check_active(self, epoch: Epoch | None = None) -> None:
-        """Raises as `Acting.check`."""
+        """Raises as `Acting.check`, which refuses who may not act."""
         self.acting.check(epoch)
 
     async def checkpoint(self, path: Path) -> None:

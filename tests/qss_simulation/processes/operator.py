@@ -8,6 +8,7 @@ from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreN
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     ClusterState,
@@ -39,24 +40,31 @@ class SimulatedCluster:
     """The pods as things that run: the port Cluster. Each process starts again by itself."""
 
     def __init__(
-        self, store: StoreName, disks: Sequence[SimulatedDisk], is_running: Callable[[int], bool]
+        self,
+        store: StoreName,
+        disks: Sequence[SimulatedDisk],
+        is_running: Callable[[int], bool],
+        replicas: Callable[[], int],
+        scale: Callable[[int], None],
     ) -> None:
-        """One pod for each disk."""
+        """Of the machines, one for each disk, the first `replicas` run pods; `scale` sets that."""
         self._disks = disks
         self._is_running = is_running
+        self._replicas = replicas
+        self._scale = scale
         self._addresses = [address_of(store, number) for number in range(len(disks))]
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods and their volumes."""
         return ClusterState(
-            replicas=len(self._disks),
+            replicas=self._replicas(),
             pods=tuple(
                 PodState(
                     address=address,
                     is_running=self._is_running(number),
                     has_data=self._disks[number].has_data,
                 )
-                for number, address in enumerate(self._addresses)
+                for number, address in enumerate(self._addresses[: self._replicas()])
             ),
             endpoints=Endpoints(
                 query=self._addresses[0].query,
@@ -71,7 +79,8 @@ class SimulatedCluster:
         """There is nothing beside the pods."""
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
-        """All pods exist from the beginning."""
+        """Starts pods, or ends those with the highest ordinals."""
+        self._scale(replicas)
 
 
 class SimulatedPods:
@@ -94,6 +103,10 @@ class SimulatedPods:
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Gives a pod its assignment. Raises StoreError."""
         return await self._ask(pod, "assignment", assignment, _ASSIGN_TIMEOUT_S)
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        """Has a pod delete a replica. Raises StoreError."""
+        return await self._ask(pod, "retire", request, _ASSIGN_TIMEOUT_S)
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Has a partition go on without what it lost. Raises StoreError."""

@@ -29,6 +29,7 @@ from qss_core.wire.messages import (
     encode,
     metadata_of,
 )
+from qss_core.wire.retirement import RetireRequest
 from qss_simulation.history import HistoryError
 from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import SimulatedDisk
@@ -163,12 +164,17 @@ class PodProcess:
             "control/replicas": of(dict, lambda _: self.pod.report()),
             "control/assignment": of(StoreAssignment, self._assign),
             "control/accept-loss": of(AcceptLossRequest, self._accept_loss),
+            "control/retire": of(RetireRequest, self._retire),
         }
 
     async def _assign(self, assignment: StoreAssignment) -> object:
         report = await self.pod.assign(assignment)
         self.services.coordinator.go_on()
         return report
+
+    async def _retire(self, request: RetireRequest) -> object:
+        await self.pod.retire(request)
+        return self.pod.report()
 
     async def _accept_loss(self, request: AcceptLossRequest) -> object:
         await self._losses.accept(request)

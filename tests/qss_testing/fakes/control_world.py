@@ -1,8 +1,11 @@
 """A store's environment in memory: the resource, its pods and their disks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, assert_never
+
+import msgspec
 
 from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
 from qss_core.model import (
@@ -28,6 +31,7 @@ from qss_core.wire.replica_reports import (
     ReplicaReport,
     ReplicasReport,
 )
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     AcceptLoss,
@@ -37,6 +41,7 @@ from qss_operator.planning.model import (
     PodEndpoints,
     PodState,
     PublishAssignment,
+    RetireReplica,
     SendAssignment,
     SentAssignment,
     SetReplicas,
@@ -194,6 +199,11 @@ class SimulatedPod:
         completed = self.behind.get(partition)
         return None if completed is None else Sequence(completed)
 
+    def retire(self, request: RetireRequest) -> None:
+        """Deletes a replica like a pod."""
+        self.held = tuple(one for one in self.held if one.partition != request.partition)
+        self.lost.pop(request.partition, None)
+
     def accept_loss(
         self, partition: PartitionId, epoch: Epoch, assignment: StoreAssignment | None
     ) -> None:
@@ -210,6 +220,28 @@ class SimulatedPod:
         self.damaged.discard(partition)
         completed = self.behind.pop(partition, 1)
         self.losses[partition] = DataLoss(first=Sequence(1), last=Sequence(completed), epoch=epoch)
+
+
+def _with_caught_up(
+    report: ReplicasReport, reports: Mapping[Ordinal, ReplicasReport]
+) -> ReplicasReport:
+    """The report, where each active says that the learners which follow it have caught up."""
+    held = [(pod, one.configuration) for pod, other in reports.items() for one in other.replicas]
+    replicas = tuple(
+        msgspec.structs.replace(
+            one,
+            caught_up=tuple(
+                pod
+                for pod, configuration in held
+                if configuration == one.configuration and configuration.role_of(pod) is Role.LEARNER
+            ),
+            is_compared=True,
+        )
+        if one.role is Role.ACTIVE
+        else one
+        for one in report.replicas
+    )
+    return msgspec.structs.replace(report, replicas=replicas)
 
 
 @dataclass(kw_only=True)
@@ -231,6 +263,7 @@ class World:
         reports = {
             pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
         }
+        reports = {pod: _with_caught_up(report, reports) for pod, report in reports.items()}
         return Observation(
             resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
         )
@@ -273,6 +306,12 @@ class World:
                 )
             case AcceptLoss():
                 self.pods[step.ordinal].accept_loss(step.partition, step.epoch, step.assignment)
+            case RetireReplica():
+                self.pods[step.ordinal].retire(
+                    RetireRequest(
+                        store_id=step.store_id, partition=step.partition, epoch=step.epoch
+                    )
+                )
             case _:
                 assert_never(step)
 
@@ -290,6 +329,7 @@ class World:
 
     def scale(self, replicas: int) -> None:
         self.wanted = replicas
+        self.pods = self.pods[:replicas]
         known = len(self.pods)
         self.pods += [SimulatedPod(ordinal=Ordinal(n)) for n in range(known, replicas)]
 
@@ -330,6 +370,10 @@ class World:
             raise UnreachableError(f"{pod.name} does not answer")
         simulated.take(assignment)
         return simulated.report()
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        self.pods[pod.ordinal].retire(request)
+        return self.pods[pod.ordinal].report()
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         simulated = self.pods[pod.ordinal]

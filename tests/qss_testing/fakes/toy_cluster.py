@@ -12,6 +12,7 @@ from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.retirement import RetireRequest
 from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import (
@@ -79,6 +80,10 @@ class ToyCluster:
             raise UnreachableError(f"{pod.name} is not there")
         found.take(assignment)
         return found.report()
+
+    async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
+        self.disks[pod.name].retire(request)
+        return self.disks[pod.name].report()
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         found = self.disks[pod.name]

@@ -11,6 +11,8 @@ _PEERS = f"{_STORE}/replicas/peers"
 _MEMBERSHIP = "operator/qss_operator/planning/membership"
 _STANDBYS = "tests/integration/test_standbys.py"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
+_MOVES = "tests/unit/qss_operator/planning/test_moves.py"
+_LEASES = "tests/unit/qss_store/replication/test_lease.py"
 
 STANDBY_PLANTS = (
     Plant(
@@ -40,9 +42,9 @@ STANDBY_PLANTS = (
         "a new active does not wait for the lease of the old one",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "        if not self.following.may_begin():\n",
-                "        if False:\n",
+                f"{_PEERS}/acting.py",
+                "        if not self._following.may_begin():\n            asyncio",
+                "        if False:\n            asyncio",
             ),
         ),
         f"{_STANDBYS}::test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out",
@@ -62,8 +64,8 @@ STANDBY_PLANTS = (
         "an active without a lease answers",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "        if not self.followers.has_lease():\n",
+                f"{_PEERS}/acting.py",
+                "        if not self._followers.has_lease():\n",
                 "        if False:\n",
             ),
         ),
@@ -117,9 +119,9 @@ STANDBY_PLANTS = (
         "an old state is brought to a new replica",
         (
             Change(
-                f"{_MEMBERSHIP}/epochs.py",
-                " and _is_served(reports, entry)\n",
-                "\n",
+                f"{_MEMBERSHIP}/moves.py",
+                "    return active is not None and active.state in SOUND\n",
+                "    return active is not None\n",
             ),
         ),
         f"{_PLANNER}::test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners",
@@ -134,6 +136,66 @@ STANDBY_PLANTS = (
             ),
         ),
         f"{_PLANNER}::test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set",
+    ),
+    Plant(
+        "another process of a pod releases a promise",
+        (
+            Change(
+                f"{_STORE}/replication/lease.py",
+                "term.process != process or term.epoch",
+                "term.epoch",
+            ),
+        ),
+        f"{_LEASES}::test_another_process_of_the_same_pod_releases_nothing",
+    ),
+    Plant(
+        "an active releases the epoch in which it may act",
+        (Change(f"{_STORE}/replication/lease.py", " or term.epoch >= epoch\n", "\n"),),
+        f"{_LEASES}::test_an_active_that_holds_a_later_epoch_is_not_waited_for",
+    ),
+    Plant(
+        "a replica is removed before the new one is in sync",
+        (
+            Change(
+                f"{_MEMBERSHIP}/moves.py",
+                "    if not all(_is_sound(reports, pod, entry) for pod in target.replicas):\n",
+                "    if False:\n",
+            ),
+        ),
+        f"{_MOVES}::test_a_store_is_scaled_and_every_partition_stays_in_sync_meanwhile",
+    ),
+    Plant(
+        "partitions move while a pod is silent",
+        (
+            Change(
+                f"{_MEMBERSHIP}/moves.py",
+                "    if silent or len(pods) < spec.replicas:\n",
+                "    if False:\n",
+            ),
+        ),
+        f"{_MOVES}::test_nothing_moves_while_a_pod_that_stays_is_silent",
+    ),
+    Plant(
+        "a replica is deleted before those that are left know that they are alone",
+        (
+            Change(
+                f"{_MEMBERSHIP}/retirements.py",
+                "        if _is_everywhere(observation, entry)\n",
+                "",
+            ),
+        ),
+        f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",
+    ),
+    Plant(
+        "a pod that has replicas is removed",
+        (
+            Change(
+                "operator/qss_operator/planning/scaling.py",
+                "        return bool(report.replicas or report.lost)\n",
+                "        return False\n",
+            ),
+        ),
+        f"{_MOVES}::test_a_pod_is_removed_when_it_has_no_replica",
     ),
 )
 

@@ -48,9 +48,9 @@ from qss_operator.kubernetes.objects.volumes import (
     plan_growth,
 )
 from qss_operator.kubernetes.resources import unsupported_lines
+from qss_operator.planning.findings.wishes import RESIZE_REFUSED, UNSUPPORTED
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
 from qss_operator.planning.status import is_serving
-from qss_operator.planning.wishes import RESIZE_REFUSED, UNSUPPORTED
 
 logger = logging.getLogger(__name__)
 

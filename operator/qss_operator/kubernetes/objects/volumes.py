@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qss_core.quantities import parse_kubernetes_bytes
+from qss_operator.planning.findings.wishes import RESIZE_REFUSED
 from qss_operator.planning.model import ConditionStatus, Finding
-from qss_operator.planning.wishes import RESIZE_REFUSED
 
 Object = dict[str, Any]
 

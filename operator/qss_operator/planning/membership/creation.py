@@ -13,5 +13,6 @@ def empty_while_others_are_silent(observation: Observation) -> list[PodState]:
         return []
     if all(pod.ordinal in observation.reports or pod.has_data is False for pod in pods):
         return []
-    heard = [pod for pod in pods if pod.ordinal in observation.reports]
+    placed = {pod for entry in status.assignment for pod in entry.replicas}
+    heard = [pod for pod in pods if pod.ordinal in observation.reports and pod.ordinal in placed]
     return [pod for pod in heard if observation.reports[pod.ordinal].store_id is None]

@@ -9,10 +9,15 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.losses import accepted_losses, with_taken_losses
-from qss_operator.planning.membership.additions import missing_replicas_of
-from qss_operator.planning.membership.failover import SOUND, has_no_data, successor_of
+from qss_operator.planning.membership.failover import (
+    SOUND,
+    has_no_data,
+    replica_of,
+    successor_of,
+)
+from qss_operator.planning.membership.moves import moved, targets_of
 from qss_operator.planning.model import Observation
 
 Reports = Mapping[Ordinal, ReplicasReport]
@@ -32,21 +37,21 @@ def next_configurations(
     While the store is being created nothing changes before every replica exists: the first entry of
     a new epoch ends the creation.
     """
-    reports = observation.reports
-    is_made = not is_creating or _holds_all(reports, entries)
-    lacking = missing_replicas_of(observation, entries) if is_made else {}
-    found = []
-    for number in sorted(entries):
-        entry = entries[number]
+    is_made = not is_creating or _holds_all(observation.reports, entries)
+    found: dict[PartitionId, PartitionConfiguration] = {}
+    for number, entry in entries.items():
         taken = with_taken_losses(observation, entry)
         if taken is entry and is_made and number not in unclear:
             taken = _next(observation, entry)
-        may_add = taken is entry and number not in unclear and _is_served(reports, entry)
-        if may_add and (added := lacking.get(number)):
-            replicas = (*entry.replicas, *added)
-            taken = replace(entry, epoch=_after(entry), replicas=replicas)
-        found.append(taken)
-    return tuple(found)
+        found[number] = taken
+    if is_made:
+        calm = {
+            number: entry
+            for number, entry in entries.items()
+            if found[number] is entry and number not in unclear
+        }
+        found |= moved(observation, calm, targets_of(observation, entries))
+    return tuple(found[number] for number in sorted(found))
 
 
 def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionConfiguration:
@@ -92,11 +97,6 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
     }
 
 
-def _is_served(reports: Reports, entry: PartitionConfiguration) -> bool:
-    active = replica_of(reports, entry.active, entry)
-    return active is not None and active.state in SOUND
-
-
 def _follows(reports: Reports, pod: Ordinal, entry: PartitionConfiguration) -> bool:
     """Whether a learner's own pod says that it has the partition, in this configuration."""
     replica = replica_of(reports, pod, entry)
@@ -117,16 +117,6 @@ def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) 
 
 def _after(entry: PartitionConfiguration) -> Epoch:
     return Epoch(entry.epoch + 1)
-
-
-def replica_of(
-    reports: Reports, pod: Ordinal, entry: PartitionConfiguration
-) -> ReplicaReport | None:
-    """A pod's report on its replica, where it holds exactly this configuration."""
-    report = reports.get(pod)
-    if report is None:
-        return None
-    return next((one for one in report.replicas if one.configuration == entry), None)
 
 
 def _holds_all(reports: Reports, entries: Mapping[PartitionId, PartitionConfiguration]) -> bool:

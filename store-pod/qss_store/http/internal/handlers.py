@@ -32,6 +32,7 @@ from qss_core.wire.messages import (
     ResolveRequest,
     encode,
 )
+from qss_core.wire.retirement import RetireRequest
 from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
 from qss_store.http.internal.writers import writer_name
 from qss_store.http.middleware import (
@@ -218,6 +219,11 @@ class InternalApi:
         report = await self._pod.assign(replace(assignment, resource_uid=uid))
         self._coordination.go_on()
         return _json(report)
+
+    async def retire(self, request: web.Request) -> web.Response:
+        """Deletes a replica that its partition's configuration leaves out."""
+        await self._pod.retire(await self._read(request, RetireRequest))
+        return _json(self._pod.report())
 
     async def replicas(self, request: web.Request) -> web.Response:
         """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""

@@ -155,5 +155,11 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
         handler=lambda api: api.internal.accept_loss,
         method="POST",
     ),
+    Route(
+        path="/control/retire",
+        caller=Caller.OPERATOR,
+        handler=lambda api: api.internal.retire,
+        method="POST",
+    ),
     *DISCOVERY_ROUTES,
 )

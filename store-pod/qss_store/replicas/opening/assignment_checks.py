@@ -1,8 +1,15 @@
 """Refuses assignments that a pod may not take. Pure."""
 
-from qss_core.errors import MalformedRequestError, WrongStoreError
-from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName
+from qss_core.errors import MalformedRequestError, StaleEpochError, WrongStoreError
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    StoreAssignment,
+    StoreName,
+)
 from qss_core.spec.resource import formats_of
+from qss_core.wire.retirement import RetireRequest
 
 
 def check_assignment(
@@ -33,6 +40,18 @@ def check_assignment(
             f"{definition.store_id}: delete the volume, or set the annotation "
             "queryablestate.dev/adopt-volumes",
             store_id=held.definition.store_id,
+        )
+
+
+def check_retirement(request: RetireRequest, held: PartitionConfiguration, pod: Ordinal) -> None:
+    """Raises StaleEpochError unless the pod holds the epoch of the request, without a role."""
+    if held.epoch != request.epoch or held.role_of(pod) is not None:
+        raise StaleEpochError(
+            f"partition {held.partition} of this pod is in epoch {held.epoch}, and the request to "
+            f"delete its replica is of epoch {request.epoch}",
+            partition=held.partition,
+            epoch=held.epoch,
+            active=held.active,
         )
 
 

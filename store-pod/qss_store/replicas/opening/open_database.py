@@ -84,9 +84,13 @@ class Opening:
         finally:
             self._salvaged = None
 
+    def forget(self, partition: PartitionId) -> None:
+        """Forgets the mark of a partition whose database is replaced or deleted."""
+        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+
     def has_gone_on(self, partition: PartitionId) -> None:
         """Ends a salvage: the data on the volume counts. Call it after the new mark is kept."""
-        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+        self.forget(partition)
         self._giving_up(partition).unlink(missing_ok=True)
         sync_directory(self._volume.database(partition))
 

@@ -53,10 +53,18 @@ class Volume:
         names = (path.name for path in (self.path / "partitions").glob("*"))
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
 
+    def retired(self, partition: PartitionId) -> Path:
+        """Where a partition's database is while it is deleted."""
+        return self.database(partition).with_suffix(".retired")
+
     def remove_copies(self) -> None:
-        """Removes copies of databases, for learners and of actives, that a process left. Blocks."""
-        for name in ("incoming", "snapshots"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
+        """Removes what a process left: copies of databases, and databases that were being deleted.
+
+        Blocks.
+        """
+        retired = (self.path / "partitions").glob("*.retired")
+        for path in (self.path / "incoming", self.path / "snapshots", *retired):
+            shutil.rmtree(path, ignore_errors=True)
 
     def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
         """The sync marks of a store's partitions; none where the file has none of this store."""

@@ -61,6 +61,19 @@ class SyncMarks:
             self._renewed.add(partition)
         await self.settle(store_id, partition)
 
+    async def forget(self, store_id: StoreId, partition: PartitionId) -> None:
+        """Deletes the mark of a partition, durably, before its database is deleted.
+
+        Raises NotReadyError where the marks cannot be written.
+        """
+        async with self._round:
+            if self._marks.pop(partition, None) is None:
+                return
+            self._is_owed = True
+        await self.round(store_id)
+        if self._is_owed:
+            raise NotReadyError("the sync marks could not be written to the volume: try again")
+
     async def settle(self, store_id: StoreId, partition: PartitionId) -> None:
         """Keeps a renewed mark that is not kept yet; raises as `renew`."""
         if partition in self._renewed:

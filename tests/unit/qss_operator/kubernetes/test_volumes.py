@@ -3,8 +3,8 @@
 from typing import Any
 
 from qss_operator.kubernetes.objects.volumes import RESIZING, largest_volume, plan_growth
+from qss_operator.planning.findings.wishes import RESIZE_REFUSED
 from qss_operator.planning.model import ConditionStatus
-from qss_operator.planning.wishes import RESIZE_REFUSED
 
 
 def claim(requested: str, capacity: str | None = None, waits_for: str = "") -> dict[str, Any]:

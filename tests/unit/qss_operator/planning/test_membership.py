@@ -185,11 +185,13 @@ def test_a_learner_that_has_caught_up_joins_the_in_sync_set() -> None:
 
 def test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners() -> None:
     sole = replace(LED_BY_A, in_sync=(A,), replicas=(A,))
-    found = following(report(A, sole), held=sole)
+    empty = replace(report(B), replicas=())
+    found = following(report(A, sole), empty, held=sole)
     assert found == replace(sole, epoch=Epoch(5), replicas=(A, B))
-    assert following(report(A, sole), held=sole, standbys=0) == sole
+    assert following(report(A, sole), empty, held=sole, standbys=0) == sole
+    assert following(report(A, sole), held=sole) == sole, "B does not answer"
     behind = report(A, sole, state="behind", completed=9)
-    assert following(behind, held=sole) == sole, "an old state is brought to no other pod"
+    assert following(behind, empty, held=sole) == sole, "an old state is brought to no other pod"
 
 
 def test_a_learner_is_taken_in_only_where_its_own_pod_has_it() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of pods: hibernation, and scaling, which has to wait until partitions can move."""
+"""Numbers of pods: hibernation, and scaling, which waits until partitions have moved."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,20 +34,20 @@ def reason(status: StoreStatus, kind: ConditionType) -> tuple[ConditionStatus, s
     return found.status, found.reason
 
 
-def test_another_number_of_pods_is_answered_by_a_condition_and_changes_nothing() -> None:
-    for replicas in (2, 5):
-        world = running()
-        ask_for(world, replicas)
-        assert plan(world.observation()) == []
-        status = status_of_world(world)
-        for kind in (ConditionType.READY, ConditionType.PROGRESSING):
-            assert reason(status, kind) == (ConditionStatus.FALSE, "MovesNotSupported")
-        assert is_serving(status)
-        assert not is_ready(status)
-        assert reason(status, ConditionType.SCALE_DOWN_BLOCKED)[1] == "MovesNotSupported"
-        progressing = status.condition(ConditionType.PROGRESSING)
-        assert progressing is not None
-        assert f"spec.replicas is {replicas}, and the store stays at 3 pods" in progressing.message
+def test_while_partitions_move_the_store_is_ready_and_says_what_moves() -> None:
+    world = running()
+    ask_for(world, 2)
+    steps = plan(world.observation())
+    assert not any(isinstance(step, SetReplicas) for step in steps), "the pod has data"
+    status = status_of_world(world)
+    assert is_ready(status)
+    assert is_serving(status)
+    assert status.moving in ("0/2", "2/2")
+    for kind in (ConditionType.PROGRESSING, ConditionType.REBALANCING):
+        assert reason(status, kind) == (ConditionStatus.TRUE, "Moving")
+    assert reason(status, ConditionType.SCALE_DOWN_BLOCKED)[1] == "Draining"
+    world.settle(60)
+    assert len(world.pods) == 2
 
 
 def test_a_store_of_no_pods_hibernates_and_keeps_its_assignment() -> None:

@@ -68,9 +68,11 @@ def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str 
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        (spec_of(rebalance={"maxWarmupReplicas": 3}), "spec.rebalance.maxWarmupReplicas"),
+        (
+            spec_of(rebalance={"acceptableRecoveryLagBytes": 3}),
+            "spec.rebalance.acceptableRecoveryLagBytes",
+        ),
         (spec_of(replicas=0), "spec.replicas"),
-        (spec_of(rebalance={"paused": True}), "spec.rebalance.paused"),
         (spec_of(access={"authentication": "ServiceAccount"}), "spec.access.authentication"),
         (spec_of(access={**NO_ACCESS_CONTROL, "tlsSecretName": "x"}), "spec.access.tlsSecretName"),
         (spec_of(topology={"spreadKey": "rack"}), "spec.topology.spreadKey"),
@@ -94,23 +96,19 @@ def test_a_local_store_must_say_that_everybody_may_call_it() -> None:
 
 
 def test_every_refused_field_is_named_at_once() -> None:
-    message = refusal_of(spec_of(rebalance={"maxWarmupReplicas": 3}, access={}, pod={"image": "x"}))
+    rebalance = {"acceptableRecoveryLagBytes": 3}
+    message = refusal_of(spec_of(rebalance=rebalance, access={}, pod={"image": "x"}))
     assert [line.partition(":")[0] for line in message.splitlines()] == [
-        "spec.rebalance.maxWarmupReplicas",
+        "spec.rebalance.acceptableRecoveryLagBytes",
         "spec.access.authentication",
         "spec.pod.image",
     ]
 
 
-def test_another_number_of_pods_is_refused_until_partitions_can_move() -> None:
-    message = refusal_of(spec_of(replicas=4), spec_of(replicas=3))
-    assert message.startswith("spec.replicas: cannot change from 3 to 4 yet")
-
-
-def test_fewer_standbys_are_refused_until_replicas_can_be_removed() -> None:
-    message = refusal_of(spec_of(standbys=1), spec_of(standbys=2))
-    assert message.startswith("spec.standbys: cannot change from 2 to 1 yet")
-    refuse_unsupported_locally(spec_of(standbys=2), spec_of(standbys=1))
+def test_other_numbers_of_pods_and_standbys_are_taken() -> None:
+    refuse_unsupported_locally(spec_of(replicas=2, standbys=0), spec_of(replicas=4, standbys=2))
+    rebalance = {"maxWarmupReplicas": 3, "paused": True}
+    refuse_unsupported_locally(spec_of(replicas=4, rebalance=rebalance), spec_of(replicas=2))
 
 
 def test_a_format_that_holds_less_is_refused_unless_the_loss_is_allowed() -> None:

@@ -1,10 +1,10 @@
 """The wishes of the spec that the operator cannot carry out, with the reasons. Pure."""
 
-from qss_operator.planning.assignment_state import scaling_message
 from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED, migrating
+from qss_operator.planning.membership.pins import pins_message
 from qss_operator.planning.model import ConditionType, Observation, Trouble
 
-MOVES_NOT_SUPPORTED = "MovesNotSupported"
+ACTIVES_NOT_UNDERSTOOD = "ActivesNotUnderstood"
 UNSUPPORTED = "Unsupported"
 RESIZE_REFUSED = "ResizeRefused"
 # Reasons for which the API server will always refuse this child.
@@ -22,26 +22,12 @@ def undone_wishes(observation: Observation) -> list[Trouble]:
         for kind, reason in _FROM_CLUSTER
         if (finding := observation.cluster.findings.get(kind)) is not None and finding[1] == reason
     ]
-    if scaling := scaling_message(observation):
-        found.append(Trouble(reason=MOVES_NOT_SUPPORTED, message=scaling))
-    if standbys := _standbys_message(observation):
-        found.append(Trouble(reason=MOVES_NOT_SUPPORTED, message=standbys))
+    if pins := pins_message(observation):
+        found.append(Trouble(reason=ACTIVES_NOT_UNDERSTOOD, message=pins))
     _, reason, message = migrating(observation)
     if reason == LOSSY_MIGRATION_NOT_ALLOWED:
         found.append(Trouble(reason=reason, message=message))
     return [*found, *(one for one in observation.troubles if one.reason in _REFUSED_CHILD)]
-
-
-def _standbys_message(observation: Observation) -> str | None:
-    """The reason why partitions keep more standbys than the spec asks for, or None."""
-    status, wanted = observation.resource.status, observation.resource.spec.standbys
-    held = max((len(one.replicas) - 1 for one in (status and status.assignment) or ()), default=0)
-    if held <= wanted:
-        return None
-    return (
-        f"spec.standbys is {wanted}, and partitions keep {held}: replicas are not removed yet. Set "
-        f"spec.standbys to {held}"
-    )
 
 
 def told(wishes: list[Trouble]) -> str:

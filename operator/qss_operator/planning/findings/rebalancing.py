@@ -1,0 +1,116 @@
+"""What moves between the pods of a store, what waits, and what holds it up, in words. Pure."""
+
+from dataclasses import dataclass
+
+from qss_core.model import PartitionConfiguration
+from qss_core.text import listed
+from qss_operator.planning.membership.moves import is_placed, targets_of
+from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
+from qss_operator.planning.placement import Placement
+from qss_operator.planning.scaling import pods_to_empty
+
+NOTHING_TO_MOVE = "NothingToMove"
+MOVING = "Moving"
+PAUSED = "Paused"
+_SHOWN = 5  # Moves that a message names.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """The partitions that are not where they should be.
+
+    `running` have more replicas than the spec asks for, or a learner; `pending` wait for a turn.
+    """
+
+    running: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    waits_for: str | None = None
+    is_paused: bool = False
+
+    @property
+    def moves(self) -> Moves:
+        return Moves(running=len(self.running), pending=len(self.pending))
+
+    @property
+    def moving(self) -> str:
+        """The moves that run, of all that are left, as the status shows them."""
+        return f"{len(self.running)}/{len(self.running) + len(self.pending)}"
+
+    @property
+    def is_over(self) -> bool:
+        return not self.running and not self.pending and self.waits_for is None
+
+    def finding(self) -> Finding:
+        """The condition Rebalancing, with the moves in words."""
+        yes, no = ConditionStatus.TRUE, ConditionStatus.FALSE
+        all_moves = [*self.running, *self.pending]
+        if self.is_paused and all_moves:
+            return no, PAUSED, f"spec.rebalance.paused holds up {_told(all_moves)}"
+        if all_moves:
+            return yes, MOVING, f"{_told(all_moves)}"
+        if self.waits_for is not None:
+            return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
+        return no, NOTHING_TO_MOVE, "every replica is where it should be"
+
+    def blocked(self, observation: Observation) -> Finding:
+        """The condition ScaleDownBlocked, with what holds it up."""
+        no = ConditionStatus.FALSE
+        left = pods_to_empty(observation)
+        if not left:
+            return no, "NoScaleDown", "no pod is to be removed"
+        names = listed([f"{observation.resource.name}-{pod}" for pod in left])
+        why = "spec.rebalance.paused is true" if self.is_paused else None
+        if self.waits_for is not None:
+            why = f"waiting for {self.waits_for}"
+        if why is None:
+            return no, "Draining", f"{names} is emptied: its replicas move to the other pods"
+        return (
+            ConditionStatus.TRUE,
+            PAUSED if self.is_paused else "WaitingForPods",
+            f"{names} cannot be emptied: {why}. To keep the pods, set spec.replicas to "
+            f"{max(left) + 1}",
+        )
+
+
+def rebalance_of(
+    observation: Observation, partitions: tuple[PartitionConfiguration, ...]
+) -> Rebalance:
+    """What moves, by the configurations that hold."""
+    entries = {entry.partition: entry for entry in partitions}
+    targets = targets_of(observation, entries)
+    running: list[str] = []
+    pending: list[str] = []
+    for number, target in sorted(targets.placements.items()):
+        entry = entries[number]
+        if is_placed(entry, target):
+            continue
+        has_begun = set(entry.replicas) >= set(target.replicas)
+        (running if has_begun else pending).append(_move(observation, entry, target))
+    return Rebalance(
+        running=tuple(running),
+        pending=tuple(pending),
+        waits_for=targets.waits_for,
+        is_paused=observation.resource.spec.rebalance.paused,
+    )
+
+
+def _move(observation: Observation, entry: PartitionConfiguration, target: Placement) -> str:
+    """One partition's move, as `partition 3: words-0 to words-2`."""
+    going = [pod for pod in entry.replicas if pod not in target.replicas]
+    added = [pod for pod in target.replicas if pod not in entry.in_sync]
+    if entry.active != target.active and not added:
+        going, added = [entry.active], [target.active]
+    name = observation.resource.name
+    where = listed([f"{name}-{pod}" for pod in added])
+    source = listed([f"{name}-{pod}" for pod in going])
+    if not added:
+        return f"partition {entry.partition}: leaves {source}"
+    if not going:
+        return f"partition {entry.partition}: a replica for {where}"
+    return f"partition {entry.partition}: {source} to {where}"
+
+
+def _told(moves: list[str]) -> str:
+    more = len(moves) - _SHOWN
+    shown = "; ".join(moves[:_SHOWN])
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -1,0 +1,41 @@
+"""Which partitions of a store are served. Pure."""
+
+from qss_core.model import PartitionConfiguration
+from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment
+from qss_operator.planning.model import Observation
+
+_SERVING = "serving"
+
+
+def served(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> list[PartitionConfiguration]:
+    """The partitions whose active serves them, in the configuration that certainly holds.
+
+    Of a configuration that is to be published now no pod has heard: the one before holds.
+    """
+    if isinstance(known, UnknownAssignment):
+        return []
+    held = {
+        (report.ordinal, replica.configuration.partition): replica
+        for report in observation.reports.values()
+        if report.store_id == known.store_id
+        for replica in report.replicas
+    }
+
+    status = observation.resource.status
+    published = {entry.partition: entry for entry in (status and status.assignment) or ()}
+
+    def is_served(entry: PartitionConfiguration) -> bool:
+        replica = held.get((entry.active, entry.partition))
+        return (
+            replica is not None
+            and replica.state == _SERVING
+            and replica.configuration.epoch == entry.epoch
+        )
+
+    def is_new(entry: PartitionConfiguration) -> bool:
+        before = published.get(entry.partition)
+        return before is not None and before.epoch == entry.epoch - 1 and is_served(before)
+
+    return [entry for entry in known.certain if is_served(entry) or is_new(entry)]

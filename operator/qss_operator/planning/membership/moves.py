@@ -1,0 +1,165 @@
+"""Moves replicas and actives to where the spec wants them, one configuration at a time. Pure.
+
+A move adds a learner, waits until it is in sync, hands the active over where it has to go, and then
+removes the replica that is no longer wanted. Nothing is remembered between rounds: of a partition
+with more replicas than the spec asks for, the first ones are those that go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.membership.failover import SOUND, replica_of
+from qss_operator.planning.membership.pins import pinned_actives
+from qss_operator.planning.model import Observation
+from qss_operator.planning.placement import Placement, Site, place
+
+Entries = Mapping[PartitionId, PartitionConfiguration]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Where the replicas of each partition should be; `waits_for` is why none moves there now."""
+
+    placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
+    waits_for: str | None = None
+
+
+def targets_of(observation: Observation, entries: Entries) -> Targets:
+    """Places all partitions on the pods that the spec asks for; replicas stay where they may.
+
+    No placement is made before all of these pods report: a part of them would get what belongs to
+    the others.
+    """
+    spec = observation.resource.spec
+    pods = [pod for pod in observation.cluster.pods if pod.ordinal < spec.replicas]
+    if not entries or not pods:
+        return Targets()
+    silent = [pod.address.name for pod in pods if pod.ordinal not in observation.reports]
+    if silent or len(pods) < spec.replicas:
+        names = ", ".join(silent) or "pods that are being made"
+        return Targets(waits_for=f"{names} to answer")
+    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
+    copies = 1 + spec.effective_standbys
+    before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
+    placed = place(len(entries), sites, copies - 1, before)
+    pins = pinned_actives(observation)
+    return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
+
+
+def as_if_done(entry: PartitionConfiguration, copies: int) -> Placement:
+    """The placement after the move that is under way."""
+    replicas = entry.replicas[max(0, len(entry.replicas) - copies) :]
+    active = entry.active if entry.active in replicas else replicas[-1]
+    return Placement(partition=entry.partition, active=active, replicas=replicas)
+
+
+def _with_pin(placement: Placement, pins: Mapping[PartitionId, Ordinal]) -> Placement:
+    """The placement with its active on the pod that a person chose."""
+    pod = pins.get(placement.partition)
+    if pod is None or pod == placement.active:
+        return placement
+    kept = [one for one in placement.replicas if one != pod]
+    if pod not in placement.replicas:
+        kept.remove(placement.active if len(kept) == 1 else kept[-1])
+    return Placement(partition=placement.partition, active=pod, replicas=(pod, *kept))
+
+
+def moved(observation: Observation, entries: Entries, targets: Targets) -> Entries:
+    """The next configurations of the partitions that move, by partition.
+
+    A partition without its replicas gets them at once; of those that only move,
+    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves.
+    """
+    spec = observation.resource.spec
+    copies = 1 + spec.effective_standbys
+    room = spec.rebalance.max_warmup_replicas - sum(
+        len(set(entry.replicas) - set(entry.in_sync))
+        for entry in entries.values()
+        if len(entry.replicas) > copies
+    )
+    found: dict[PartitionId, PartitionConfiguration] = {}
+    for number, target in sorted(targets.placements.items()):
+        entry = entries.get(number)
+        if entry is None or not _is_served(observation.reports, entry):
+            continue
+        added = [pod for pod in target.replicas if pod not in entry.replicas]
+        is_short = len(entry.replicas) < copies
+        if spec.rebalance.paused and not is_short:
+            continue
+        if added and (is_short or len(added) <= room):
+            room -= 0 if is_short else len(added)
+            taken: PartitionConfiguration | None = _with_learners(entry, target, added)
+        else:
+            taken = None if added else _towards(observation.reports, entry, target)
+        if taken is not None:
+            found[number] = taken
+    return found
+
+
+def is_placed(entry: PartitionConfiguration, target: Placement) -> bool:
+    """Whether a partition is where it should be."""
+    is_there = set(entry.replicas) == set(target.replicas)
+    return is_there and entry.active == target.active
+
+
+def _with_learners(
+    entry: PartitionConfiguration, target: Placement, added: list[Ordinal]
+) -> PartitionConfiguration:
+    """The replicas that go come first, which says that they go; the active is the last to go."""
+    going = [pod for pod in entry.replicas if pod not in target.replicas]
+    staying = [pod for pod in entry.replicas if pod in target.replicas]
+    ordered = [
+        *sorted(going, key=lambda pod: pod == entry.active),
+        *sorted(staying, key=lambda pod: pod == entry.active),
+        *added,
+    ]
+    return _next(entry, replicas=tuple(ordered))
+
+
+def _towards(
+    reports: Mapping[Ordinal, ReplicasReport], entry: PartitionConfiguration, target: Placement
+) -> PartitionConfiguration | None:
+    """The next step of a partition whose replicas all exist; None where it waits, or is placed."""
+    surplus = [pod for pod in entry.replicas if pod not in target.replicas]
+    if learners := [pod for pod in surplus if pod not in entry.in_sync]:
+        return _without(entry, learners)
+    if not all(_is_sound(reports, pod, entry) for pod in target.replicas):
+        return None
+    if entry.active != target.active:
+        return _next(entry, active=target.active)
+    return _without(entry, surplus) if surplus else None
+
+
+def _without(entry: PartitionConfiguration, pods: list[Ordinal]) -> PartitionConfiguration:
+    return _next(
+        entry,
+        in_sync=tuple(pod for pod in entry.in_sync if pod not in pods),
+        replicas=tuple(pod for pod in entry.replicas if pod not in pods),
+    )
+
+
+def _next(entry: PartitionConfiguration, **changed: object) -> PartitionConfiguration:
+    return replace(entry, epoch=Epoch(entry.epoch + 1), **changed)
+
+
+def _is_served(reports: Mapping[Ordinal, ReplicasReport], entry: PartitionConfiguration) -> bool:
+    active = replica_of(reports, entry.active, entry)
+    return active is not None and active.state in SOUND
+
+
+def _is_sound(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> bool:
+    """Whether a pod's replica is in sync, and serves in this configuration."""
+    replica = replica_of(reports, pod, entry)
+    return (
+        pod in entry.in_sync
+        and replica is not None
+        and replica.state == "serving"
+        and not replica.is_damaged
+        and reports[pod].ready
+    )

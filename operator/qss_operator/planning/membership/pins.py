@@ -1,0 +1,46 @@
+"""Reads on which pods a person wants the actives of partitions. Pure.
+
+The annotation `queryablestate.dev/actives` names partitions with a pod's ordinal, as `3=2,5=0`.
+"""
+
+import re
+
+from qss_core.model import Ordinal, PartitionId
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION
+from qss_operator.planning.model import Observation
+
+_PIN = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
+
+
+def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
+    """The pods by partition, without what the store lacks."""
+    spec = observation.resource.spec
+    return {
+        partition: pod
+        for partition, pod in _parsed(observation.resource.actives or "").items()
+        if partition < spec.partitions and pod < spec.replicas
+    }
+
+
+def pins_message(observation: Observation) -> str | None:
+    """What is wrong with the annotation, or None."""
+    text, spec = observation.resource.actives or "", observation.resource.spec
+    pins = _parsed(text)
+    if text.strip() and len(pins) != len(text.split(",")):
+        return (
+            f"the annotation {ACTIVES_ANNOTATION} says {text[:80]!r}: write PARTITION=POD with the "
+            "pod's number, as 3=2,5=0, each partition once"
+        )
+    beyond = [f"{one}={pod}" for one, pod in pins.items() if one >= spec.partitions]
+    beyond += [f"{one}={pod}" for one, pod in pins.items() if pod >= spec.replicas]
+    if not beyond:
+        return None
+    return (
+        f"the annotation {ACTIVES_ANNOTATION} says {', '.join(beyond)}, and the store has the "
+        f"partitions 0 to {spec.partitions - 1} on the pods 0 to {spec.replicas - 1}"
+    )
+
+
+def _parsed(text: str) -> dict[PartitionId, Ordinal]:
+    parts = [_PIN.fullmatch(part) for part in text.split(",")]
+    return {PartitionId(int(one[1])): Ordinal(int(one[2])) for one in parts if one is not None}

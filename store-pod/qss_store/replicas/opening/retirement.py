@@ -1,0 +1,80 @@
+"""Deletes the replicas of a pod that their partitions' configurations leave out.
+
+Until the operator asks for that, such a replica stays: the replicas that are left may not know yet
+that they are alone.
+"""
+
+import gc
+import logging
+import shutil
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from qss_core.errors import NotReadyError
+from qss_core.model import PartitionId, StoreId
+from qss_store.replicas.opening.open_database import Opening
+from qss_store.replicas.opening.take_out import close_replica
+from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.volume.kept_files import Volume
+from qss_store.replicas.volume.sync_marks import SyncMarks
+from qss_store.runtime.blocking import run_blocking
+from qss_store.storage.database_files import sync_directory
+
+_LOG = logging.getLogger(__name__)
+
+
+class Retirement:
+    """The end of the replicas of one pod; the caller holds the lock of its assignment."""
+
+    def __init__(
+        self,
+        replicas: MutableMapping[PartitionId, Replica],
+        unopened: Unopened,
+        opening: Opening,
+        marks: SyncMarks,
+        volume: Volume,
+    ) -> None:
+        """Takes deleted replicas out of `replicas`."""
+        self._replicas = replicas
+        self._unopened = unopened
+        self._opening = opening
+        self._marks = marks
+        self._volume = volume
+
+    def is_left(self, partition: PartitionId) -> bool:
+        """Whether the volume has a database of the partition that was not opened."""
+        is_known = partition in self._replicas or partition in self._unopened.partitions
+        return not is_known and self._volume.database(partition).exists()
+
+    async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
+        """Closes and deletes the replica of a partition, and what the pod knows of it.
+
+        Raises NotReadyError where the volume cannot be written.
+        """
+        await self._close(partition)
+        path = self._volume.database(partition)
+        if path.exists():
+            # The mark goes before the files: a mark without files means lost data.
+            await self._marks.forget(store_id, partition)
+            self._opening.forget(partition)
+            gc.collect()  # A closed database holds its lock until nothing refers to it.
+            await run_blocking(_delete_directory, path, self._volume.retired(partition))
+            _LOG.info("the replica of partition %s is deleted: other pods hold it", partition)
+        self._unopened.opened(partition)
+
+    async def _close(self, partition: PartitionId) -> None:
+        replica = self._replicas.get(partition)
+        if replica is None:
+            return
+        replica.fail(NotReadyError("it is being deleted"))
+        del self._replicas[partition]
+        async with self._marks.resting():
+            await close_replica(replica)
+
+
+def _delete_directory(path: Path, aside: Path) -> None:
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    sync_directory(path.parent)
+    shutil.rmtree(aside, ignore_errors=True)

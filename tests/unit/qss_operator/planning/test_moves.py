@@ -1,0 +1,234 @@
+"""Partitions move to where the spec wants them, one configuration at a time."""
+
+from collections import Counter
+from dataclasses import replace as changed
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import msgspec
+import pytest
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration
+from qss_core.spec.resource import RebalanceSpec
+from qss_operator.planning.model import (
+    ConditionStatus,
+    ConditionType,
+    RetireReplica,
+    SetReplicas,
+    StoreStatus,
+)
+from qss_operator.planning.plan import plan
+from qss_testing.fakes.control_world import World, resource_of, spec_of
+
+_ROUNDS = 200
+
+
+def running(**spec: Any) -> World:
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    return world
+
+
+def ask_for(world: World, **spec: Any) -> None:
+    world.resource = changed(world.resource, spec=spec_of(**spec))
+
+
+def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return status.assignment
+
+
+def condition(world: World, kind: ConditionType) -> tuple[ConditionStatus, str, str]:
+    found = world.status().condition(kind)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def check_placed(world: World) -> None:
+    """Balanced over the pods of the spec, everywhere in sync, with no replica left elsewhere."""
+    spec, entries = world.resource.spec, assignment_of(world)
+    assert all(len(one.replicas) == 1 + spec.effective_standbys for one in entries)
+    assert all(set(one.in_sync) == set(one.replicas) for one in entries)
+    for pods in (
+        [one.active for one in entries],
+        [pod for one in entries for pod in one.replicas],
+    ):
+        loads = Counter(dict.fromkeys(map(Ordinal, range(spec.replicas)), 0)) + Counter(pods)
+        assert set(loads) <= set(range(spec.replicas))
+        counts = [loads[Ordinal(pod)] for pod in range(spec.replicas)]
+        assert max(counts) - min(counts) <= 1
+    assert len(world.pods) == spec.replicas
+    for pod in world.pods:
+        held = {one.partition for one in pod.held}
+        assert held == {one.partition for one in entries if pod.ordinal in one.replicas}
+    assert world.status().moving == "0/0"
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 4), (3, 5), (3, 1), (1, 3), (5, 2)])
+@pytest.mark.parametrize("standbys", [0, 1, 2])
+def test_a_store_is_scaled_and_every_partition_stays_in_sync_meanwhile(
+    before: int, after: int, standbys: int
+) -> None:
+    world = running(replicas=before, standbys=standbys, partitions=8)
+    ask_for(world, replicas=after, standbys=standbys, partitions=8)
+    for _ in range(_ROUNDS):
+        steps = plan(world.observation())
+        if not steps:
+            break
+        for step in steps:
+            world.apply(step)
+        for entry in assignment_of(world):
+            assert entry.active in entry.in_sync
+            assert len(entry.in_sync) >= 1 + min(standbys, before - 1, after - 1)
+    check_placed(world)
+
+
+@hypothesis.given(
+    sizes=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2)), min_size=2, max_size=5),
+    cuts=st.lists(st.integers(1, 6), min_size=5, max_size=5),
+)
+@hypothesis.settings(max_examples=60)
+def test_a_plan_that_is_cut_anywhere_and_made_again_ends_the_same(
+    sizes: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    """Another size is asked for in the middle of the moves; half of a round's steps are done."""
+    world = running(replicas=sizes[0][0], standbys=sizes[0][1], partitions=7)
+    for (replicas, standbys), rounds in zip(sizes[1:], cuts, strict=False):
+        ask_for(world, replicas=replicas, standbys=standbys, partitions=7)
+        for _ in range(rounds):
+            steps = plan(world.observation())
+            for step in steps[: (len(steps) + 1) // 2]:
+                world.apply(step)
+    world.settle(_ROUNDS)
+    check_placed(world)
+
+
+def test_no_more_moves_than_the_new_pods_need() -> None:
+    world = running(replicas=3, partitions=12)
+    before = {one.partition: one.active for one in assignment_of(world)}
+    ask_for(world, replicas=4, partitions=12)
+    world.settle(_ROUNDS)
+    moves = [one for one in assignment_of(world) if one.active != before[one.partition]]
+    assert [one.active for one in moves] == [3, 3, 3]
+
+
+def test_a_few_replicas_are_copied_at_the_same_time() -> None:
+    world = running(replicas=1, partitions=12)
+    rebalance = RebalanceSpec(max_warmup_replicas=3)
+    ask_for(world, replicas=2, partitions=12, rebalance=rebalance)
+    most = 0
+    for _ in range(_ROUNDS):
+        for step in plan(world.observation()):
+            world.apply(step)
+        learners = [set(one.replicas) - set(one.in_sync) for one in assignment_of(world)]
+        most = max(most, sum(map(len, learners)))
+    assert most == 3
+    check_placed(world)
+
+
+def test_a_pause_stops_moves_and_says_so() -> None:
+    world = running(replicas=3, partitions=6)
+    ask_for(world, replicas=2, partitions=6, rebalance=RebalanceSpec(paused=True))
+    assert plan(world.observation()) == []
+    assert condition(world, ConditionType.REBALANCING)[1] == "Paused"
+    status, _, message = condition(world, ConditionType.SCALE_DOWN_BLOCKED)
+    assert status is ConditionStatus.TRUE
+    assert "word-counts-2 cannot be emptied: spec.rebalance.paused is true" in message
+    ask_for(world, replicas=2, partitions=6)
+    world.settle(_ROUNDS)
+    check_placed(world)
+
+
+def test_nothing_moves_while_a_pod_that_stays_is_silent() -> None:
+    world = running(replicas=3, partitions=6)
+    ask_for(world, replicas=2, partitions=6)
+    world.pods[1].is_reachable = False
+    assert plan(world.observation()) == []
+    status, reason, message = condition(world, ConditionType.SCALE_DOWN_BLOCKED)
+    assert (status, reason) == (ConditionStatus.TRUE, "WaitingForPods")
+    assert "waiting for word-counts-1 to answer" in message
+
+
+def test_a_silent_pod_that_goes_is_removed_once_all_others_hold_what_is_published() -> None:
+    world = running(replicas=3, partitions=6)
+    world.settle()
+    world.pods[2].held = ()
+    silent = {Ordinal(2): 3600.0}
+    world.resource = changed(
+        world.resource,
+        spec=spec_of(replicas=2, partitions=6),
+        status=without_pod_2(world.resource.status),
+    )
+    for entry in assignment_of(world):
+        held = world.pods[entry.active]
+        held.held = tuple(
+            {**{one.partition: one for one in held.held}, entry.partition: entry}.values()
+        )
+    world.pods[2].is_reachable = False
+    observation = changed(world.observation(), silent_s=silent)
+    assert SetReplicas(replicas=2) in plan(observation)
+    assert SetReplicas(replicas=2) not in plan(world.observation()), "it has just become silent"
+    world.pods[1].held = world.pods[1].held[1:]
+    observation = changed(world.observation(), silent_s=silent)
+    assert SetReplicas(replicas=2) not in plan(observation), "the status may be an older one"
+
+
+def without_pod_2(status: StoreStatus | None) -> StoreStatus:
+    """The status, with the partitions of pod 2 on pod 0 in their next epoch."""
+    assert status is not None
+    assert status.assignment is not None
+    moved = tuple(
+        msgspec.structs.replace(
+            one,
+            epoch=Epoch(one.epoch + 1),
+            active=Ordinal(0),
+            in_sync=(Ordinal(0),),
+            replicas=(Ordinal(0),),
+        )
+        if one.active == 2
+        else one
+        for one in status.assignment
+    )
+    return msgspec.structs.replace(status, assignment=moved)
+
+
+def test_a_pod_is_removed_when_it_has_no_replica() -> None:
+    world = running(replicas=3, partitions=6)
+    ask_for(world, replicas=2, partitions=6)
+    world.pods[2].held = ()  # As if the status were an older one.
+    without = plan(world.observation())
+    moved = without_pod_2(world.resource.status)
+    world.resource = changed(world.resource, status=moved)
+    assert SetReplicas(replicas=2) in plan(world.observation())
+    world.pods[2].held = assignment_of(world)[:1]
+    assert SetReplicas(replicas=2) not in plan(world.observation())
+    assert SetReplicas(replicas=2) not in without, "the status places partitions there"
+
+
+def test_a_person_chooses_the_pod_of_an_active() -> None:
+    world = running(replicas=3, standbys=1, partitions=6)
+    chosen = assignment_of(world)[4]
+    other = next(pod for pod in range(3) if pod not in chosen.replicas)
+    world.resource = changed(world.resource, actives=f"4={other}")
+    world.settle(_ROUNDS)
+    entry = assignment_of(world)[4]
+    assert (entry.active, len(entry.in_sync)) == (other, 2)
+    world.resource = changed(world.resource, actives="4=7")
+    assert condition(world, ConditionType.READY)[1] == "ActivesNotUnderstood"
+    assert "says 4=7, and the store has" in condition(world, ConditionType.READY)[2]
+
+
+def test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it() -> None:
+    world = running(replicas=2, standbys=1, partitions=1)
+    ask_for(world, replicas=1, standbys=0, partitions=1)
+    while not any(isinstance(step, RetireReplica) for step in plan(world.observation())):
+        for step in plan(world.observation()):
+            world.apply(step)
+    (entry,) = assignment_of(world)
+    assert entry.replicas == (0,)
+    (kept,) = world.pods[0].held
+    world.pods[0].held = (msgspec.structs.replace(kept, epoch=Epoch(kept.epoch - 1)),)
+    assert not any(isinstance(step, RetireReplica) for step in plan(world.observation()))
