@@ -115,6 +115,7 @@ class StoreResource:
     spec: StoreSpec
     adopt_volumes: str | None = None
     accept_data_loss: str | None = None
+    actives: str | None = None
     status: StoreStatus | None = None
 
 
