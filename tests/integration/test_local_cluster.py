@@ -16,7 +16,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_client import Store
-from qss_core.errors import StoreError
 from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode
 from qss_operator.errors import AlreadyRunningError, StartFailedError
@@ -203,16 +202,6 @@ def count_rows(url: str | None) -> int:
     assert url is not None
     with Store(url, STORE) as store:
         return len(list(store.range()))
-
-
-async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) -> None:
-    async with ready_stores(qss):
-        pass
-    with pytest.raises(StoreError, match="cannot change from 2 to 3 yet"):
-        async with ready_stores(qss, manifest(replicas=3)):
-            pass
-    async with ready_stores(qss):
-        assert status_of(qss).ready == "2/2"
 
 
 # --- Failures.

@@ -89,17 +89,6 @@ def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]
     lost = lost_between(old.format, spec.format)
     if lost and not spec.store.allow_lossy_migration:
         yield "spec.store.format", lossy_message(old.format, spec.format, lost)
-    if spec.replicas != old.replicas:
-        yield (
-            "spec.replicas",
-            f"cannot change from {old.replicas} to {spec.replicas} yet: partitions do not move "
-            "between pods",
-        )
-    if spec.standbys < old.standbys:
-        yield (
-            "spec.standbys",
-            f"cannot change from {old.standbys} to {spec.standbys} yet: replicas are not removed",
-        )
 
 
 def _other_than(

@@ -169,7 +169,6 @@ def test_the_generation_rises_with_the_spec_alone_and_the_uid_stays(
     [
         ("partitions: 12", "partitions: 8", "spec.partitions: partitions is immutable"),
         ("serde: string", "serde: int64", "spec.store.key: store.key is immutable"),
-        ("partitions: 12", "partitions: 12\n  replicas: 4", "spec.replicas: cannot change"),
         ("partitions: 12", "partitons: 12", "did you mean partitions?"),
     ],
 )
