@@ -177,6 +177,7 @@ def test_a_store_that_does_not_run_is_changed_for_its_next_start(qss: Qss) -> No
     said = done(qss, "scale", ASLEEP, "4").out
     assert "which is not carried out before `qss up` is started with this store" in said
     assert stored(qss, ASLEEP)["spec"]["replicas"] == 4
+    assert "Stopped" in qss.run("status", ASLEEP).out
 
 
 def test_where_nothing_runs_a_change_is_stored_for_the_next_start(tmp_path: Path) -> None:

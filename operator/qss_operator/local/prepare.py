@@ -61,9 +61,13 @@ def stored_files(state: StateDirectory) -> list[Path]:
 
 
 def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> list[str]:
-    """The differences between the stores in files and the running ones, as messages."""
-    news, running, how = [], state.running(), how_to_apply(state.option)
-    for entry in prepared:
+    """The differences between the stores in files and the running ones, as messages.
+
+    There are none while a `qss up` begins, as it has not told its stores yet.
+    """
+    running = state.running()
+    news, how = [], how_to_apply(state.option)
+    for entry in prepared if running else ():
         if entry.stored is None or entry.name not in running:
             news.append(f"store {entry.name} is not among those that run")
             how = how_to_restart(state.option)

@@ -19,10 +19,8 @@ def summary_of(status: StoreStatus) -> str:
 def _moves(status: StoreStatus) -> list[str]:
     if status.moves is None:
         return []
-    return [
-        f"moving {status.moving or '0/0'}: {status.moves.running} replicas move now, "
-        f"{status.moves.pending} wait"
-    ]
+    running, pending = status.moves.running, status.moves.pending
+    return [f"moving {status.moving or '0/0'}: {running} running, {pending} pending"]
 
 
 def _pods(status: StoreStatus) -> list[str]:

@@ -70,5 +70,5 @@ def test_a_pod_is_told_with_each_of_its_roles_and_the_moves_with_their_number() 
         "pod 0 is standby for 3",
         "pod 1 is active for partitions 3",
         "pod 2 is learner for 3",
-        "moving 1/3: 1 replicas move now, 2 wait",
+        "moving 1/3: 1 running, 2 pending",
     ]
