@@ -10,6 +10,7 @@ StatefulSets. `local` is a cluster on one machine: child processes, and files fo
 its status. Both ask pods for their replicas and send assignments by `http_pods`; `pod_answers`
 reads the pods' answers within limits. `resources` reads and checks resources as text.
 
-`__main__` starts the operator, `commands` has `qss up`, `qss down` and `qss status`. `clock`,
-`errors`, `logs` and `metrics` serve all of them.
+`__main__` starts the operator, `commands` has `qss up`, `qss down` and `qss status`, and
+`store_commands` has the commands that change a store of a local cluster. `clock`, `errors`, `logs`
+and `metrics` serve all of them.
 """

@@ -1,4 +1,4 @@
-"""The commands `qss up`, `qss down` and `qss status`.
+"""The commands `qss up`, `qss down` and `qss status`; `store_commands` has those of one store.
 
 What only `up` needs (the rules' language, HTTP) is imported there, as it takes half a second.
 """
@@ -14,10 +14,13 @@ import typer
 
 from qss_operator.local.cluster import POD_COMMAND
 from qss_operator.local.directory.ports import moves
-from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
+from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory, version_of
 from qss_operator.local.status.view import Output, show_statuses, statuses_table
+from qss_operator.local.status.watch import watch_statuses
 from qss_operator.local.stop import stop_stores
+from qss_operator.planning.annotations import how_to_apply
 from qss_operator.planning.status import attention, is_ready, why
+from qss_operator.store_commands import StateOption, register_store_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,14 +41,6 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-StateOption = Annotated[
-    Path,
-    typer.Option(
-        "--state-dir",
-        envvar="QSS_STATE_DIR",
-        help="Where resources, status, data and logs are kept.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -53,6 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command()(up)
     app.command()(down)
     app.command()(status)
+    register_store_commands(app)
 
 
 def up(
@@ -122,13 +118,20 @@ def status(
     output: Annotated[Output, typer.Option("--output", "-o", help="How it is shown.")] = (
         Output.TABLE
     ),
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show each change, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Show the published status of the stores of a state directory.
 
-    Of one store also its conditions, and which pod is active for which partitions; -o json has
-    all of it.
+    Of one store also its conditions, which pod is active, standby and learner for which
+    partitions, and how many replicas move; -o json has all of it.
     """
-    typer.echo(show_statuses(StateDirectory(state_dir), store, output))
+    state = StateDirectory(state_dir)
+    if watch:
+        asyncio.run(watch_statuses(state, store, output))
+    else:
+        typer.echo(show_statuses(state, store, output))
 
 
 async def _run_until_stopped(
@@ -162,23 +165,16 @@ def _attentions(statuses: "Mapping[StoreName, StoreStatus]") -> list[str]:
 
 async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
     """Say once of each change of a file that it is not taken over by itself."""
-    known = {file: _version(file) for file in files}
+    stored = {state.resource_file(name).resolve() for name in state.stores()}
+    known = {file: version_of(file) for file in files if file.resolve() not in stored}
     while True:
         await asyncio.sleep(_WATCH_S)
         for file, version in known.items():
-            if (now := _version(file)) == version:
+            if (now := version_of(file)) == version:
                 continue
             known[file] = now
-            how = f"`qss down{state.option}`, then `qss up`"
-            typer.echo(f"{file} was changed and the stores run as before: {how} to take it over")
-
-
-def _version(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+            how = how_to_apply(state.option).replace("FILE", shlex.quote(str(file)))
+            typer.echo(f"{file} was changed and the stores run as before: {how} takes it over")
 
 
 async def _tell(running: "RunningStores", how_to_stop: str) -> None:

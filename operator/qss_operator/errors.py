@@ -33,6 +33,18 @@ class AlreadyRunningError(StoreError):
     code, http_status = "ALREADY_RUNNING", 409
 
 
+class NotRunningError(StoreError):
+    """No `qss up` runs the store, and the command needs its running pods."""
+
+    code, http_status = "NOT_RUNNING", 409
+
+
+class NotThereError(StoreError):
+    """The store has no such partition or pod."""
+
+    code, http_status = "NOT_THERE", 404
+
+
 class StateDirectoryError(StoreError):
     """A state directory that cannot be read or written, or holds what no cluster wrote."""
 

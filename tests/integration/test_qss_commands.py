@@ -57,6 +57,7 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
     assert again.code == 1
     assert again.err.startswith(f"error: ALREADY_RUNNING: process {holder.pid} runs the stores")
     assert "`qss down` stops them" in again.err
+    assert "`qss apply FILE` takes over a changed file" in again.err
     typo = qss.up(manifest(partition=6))
     assert typo.code == 2, "a bad file is told of all the same"
     assert "spec.partition: unknown field; did you mean partitions?" in typo.err
@@ -135,12 +136,11 @@ def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:
     ("edited", "message"),
     [
         (manifest(partitions=12), "INVALID_RESOURCE: {}: spec.partitions: partitions is immutable"),
-        (manifest(replicas=3), "UNSUPPORTED: {}: spec.replicas: cannot change from 2 to 3 yet"),
         (manifest(standby=1), "INVALID_RESOURCE: {}: spec.standby: unknown field; did you mean"),
         (manifest("../escape"), "INVALID_RESOURCE: {}: the name must be a DNS-1035 label"),
         ("a: [", "INVALID_RESOURCE: {} is no YAML"),
     ],
-    ids=["immutable", "replicas", "typo", "path", "no-yaml"],
+    ids=["immutable", "typo", "path", "no-yaml"],
 )
 def test_a_bad_edit_is_refused_in_one_clear_line(qss: Qss, edited: str, message: str) -> None:
     stored = prepare([qss.write(manifest())], qss.state)[0]
@@ -236,13 +236,16 @@ def test_an_annotation_that_only_the_file_has_is_told_with_what_to_do(qss: Qss) 
     assert other.code == 1
     name = "queryablestate.dev/accept-data-loss"
     assert f"store {STORE} runs without the annotations of its file: {name}" in other.err
-    assert "to run what the files say: `qss down" in other.err
+    assert "to run what the files say: `qss apply FILE --state-dir" in other.err
 
 
 def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:
     assert qss.up().code == 0
     file = qss.write(manifest(), "# Edited.\n")
-    line = f"{file} was changed and the stores run as before: `qss down"
+    line = (
+        f"{file} was changed and the stores run as before: "
+        f"`qss apply {file} --state-dir {qss.state.path}` takes it over"
+    )
     wait_until(lambda: line in qss.state.up_log.read_text())
 
 

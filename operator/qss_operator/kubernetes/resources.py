@@ -11,7 +11,7 @@ from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import STORES
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION, ADOPT_VOLUMES_ANNOTATION
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.planning.status import is_serving
@@ -71,6 +71,7 @@ class KubernetesResources:
 def resource_of(found: Object) -> StoreResource:
     """The resource as the planner sees it."""
     metadata = found["metadata"]
+    annotations = metadata.get("annotations") or {}
     status = decode_status(found.get("status"))
     return StoreResource(
         name=StoreName(metadata["name"]),
@@ -78,8 +79,9 @@ def resource_of(found: Object) -> StoreResource:
         generation=metadata["generation"],
         version=metadata["resourceVersion"],
         spec=supported_spec(decode_spec(without_nulls(found["spec"])))[0],
-        adopt_volumes=(metadata.get("annotations") or {}).get(ADOPT_VOLUMES_ANNOTATION),
-        accept_data_loss=(metadata.get("annotations") or {}).get(ACCEPT_LOSS_ANNOTATION),
+        adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
+        accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
+        actives=annotations.get(ACTIVES_ANNOTATION),
         status=status,
     )
 

@@ -96,8 +96,12 @@ class LocalCluster:
             self._start(store, pods, Ordinal(number), ports[number])
         pods.changed.set()
 
+    def wake(self, store: StoreName) -> None:
+        """End the wait for a change of a store: its resource has changed."""
+        self._stores.setdefault(store, _Pods()).changed.set()
+
     async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-        """Return when a pod has started or ended, or after the timeout."""
+        """Return when a pod has started or ended, or at a call of `wake`, or after the timeout."""
         changed = self._stores.setdefault(store, _Pods()).changed
         with suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), timeout_s)

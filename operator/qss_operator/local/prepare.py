@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,11 +11,15 @@ from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION, how_to_restart
+from qss_operator.planning.annotations import (
+    ACTIVES_ANNOTATION,
+    ADOPT_VOLUMES_ANNOTATION,
+    how_to_apply,
+    how_to_restart,
+)
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
-from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
-from qss_operator.planning.status import STOPPED
-from qss_operator.resources.manifests import Manifest, read_manifests
+from qss_operator.planning.model import StoreResource, StoreStatus
+from qss_operator.resources.manifests import read_manifests
 from qss_operator.resources.support import refuse_unsupported_locally
 from qss_operator.resources.validation import validate_resource
 
@@ -37,7 +41,7 @@ def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]
     prepared: list[PreparedStore] = []
     for manifest in read_manifests(files):
         try:
-            store = _prepare_one(manifest, state)
+            store = _with_asked_actives(prepare_resource(manifest.resource, state))
         except StoreError as error:
             raise _with_source(error, manifest.source) from error
         if any(other.name == store.name for other in prepared):
@@ -57,18 +61,22 @@ def stored_files(state: StateDirectory) -> list[Path]:
 
 
 def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> list[str]:
-    """The differences between the stores in files and the running ones, as messages."""
-    news = []
-    for entry in prepared:
-        if entry.stored is None or _is_stopped(state.read_status(entry.name)):
+    """The differences between the stores in files and the running ones, as messages.
+
+    There are none while a `qss up` begins, as it has not told its stores yet.
+    """
+    running = state.running()
+    news, how = [], how_to_apply(state.option)
+    for entry in prepared if running else ():
+        if entry.stored is None or entry.name not in running:
             news.append(f"store {entry.name} is not among those that run")
+            how = how_to_restart(state.option)
             continue
         if entry.stored["spec"] != entry.resource["spec"]:
             news.append(f"store {entry.name} runs with an older spec")
         if changed := _changed_annotations(entry.stored, entry.resource):
             named = ", ".join(changed)
             news.append(f"store {entry.name} runs without the annotations of its file: {named}")
-    how = how_to_restart(state.option)
     return [*news, f"to run what the files say: {how}"] if news else []
 
 
@@ -76,11 +84,6 @@ def _changed_annotations(stored: dict[str, Any], resource: dict[str, Any]) -> li
     """The names of annotations that differ."""
     old, new = (one["metadata"].get("annotations") or {} for one in (stored, resource))
     return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-
-
-def _is_stopped(status: StoreStatus | None) -> bool:
-    ready = None if status is None else status.condition(ConditionType.READY)
-    return ready is None or ready.reason == STOPPED
 
 
 @contextmanager
@@ -93,8 +96,8 @@ def telling_differences(prepared: Sequence[PreparedStore], state: StateDirectory
         raise AlreadyRunningError("\n".join(lines)) from error
 
 
-def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) -> StoreResource:
-    """Store a resource as the API server would: with uid, generation and creation time."""
+def as_stored(prepared: PreparedStore, uid: str, now: str) -> dict[str, Any]:
+    """The resource as the API server would store it: with uid, generation and creation time."""
     old = prepared.stored or {}
     kept = old.get("metadata", {})
     is_changed = old.get("spec") != prepared.resource["spec"]
@@ -103,34 +106,61 @@ def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) ->
         "creationTimestamp": kept.get("creationTimestamp", now),
         "generation": kept.get("generation", 0) + is_changed,
     }
-    resource = prepared.resource | {"metadata": metadata}
+    return prepared.resource | {"metadata": metadata}
+
+
+def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) -> StoreResource:
+    """Store a resource, unless it is stored already; the caller holds the lock for edits."""
+    resource = as_stored(prepared, uid, now)
     if resource != prepared.stored:
         state.write_resource(prepared.name, resource)
+    return resource_of(resource, state.read_status(prepared.name))
+
+
+def resource_of(stored: dict[str, Any], status: StoreStatus | None) -> StoreResource:
+    """The stored resource as the planner sees it."""
+    metadata = stored["metadata"]
+    annotations = metadata.get("annotations") or {}
     return StoreResource(
-        name=prepared.name,
+        name=StoreName(metadata["name"]),
         uid=metadata["uid"],
         generation=metadata["generation"],
         version="1",
-        spec=prepared.spec,
-        adopt_volumes=metadata.get("annotations", {}).get(ADOPT_VOLUMES_ANNOTATION),
-        accept_data_loss=metadata.get("annotations", {}).get(ACCEPT_LOSS_ANNOTATION),
-        status=state.read_status(prepared.name),
+        spec=decode_spec(stored["spec"]),
+        adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
+        accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
+        actives=annotations.get(ACTIVES_ANNOTATION),
+        status=status,
     )
 
 
-def _prepare_one(manifest: Manifest, state: StateDirectory) -> PreparedStore:
+def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
+    """A resource that is valid as the successor of the stored one. Raises a StoreError."""
     # Validate it without the old resource first: only then its name is known to be valid.
-    resource = validate_resource(manifest.resource)
+    resource = validate_resource(given)
     name = StoreName(resource["metadata"]["name"])
     stored = state.read_resource(name)
     old_spec = None
     if stored is not None:
-        resource = validate_resource(manifest.resource, stored)
+        resource = validate_resource(given, stored)
         old_spec = decode_spec(stored["spec"])
     resource.pop("status", None)
     spec = decode_spec(resource["spec"])
     refuse_unsupported_locally(spec, old_spec)
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
+
+
+def _with_asked_actives(prepared: PreparedStore) -> PreparedStore:
+    """The store of a file, with what `qss move` asked for, unless the file says it itself."""
+    kept = ((prepared.stored or {}).get("metadata", {}).get("annotations") or {}).get(
+        ACTIVES_ANNOTATION
+    )
+    if kept is None:
+        return prepared
+    metadata = prepared.resource["metadata"]
+    annotations = {ACTIVES_ANNOTATION: kept} | (metadata.get("annotations") or {})
+    resource = prepared.resource | {"metadata": metadata | {"annotations": annotations}}
+    return replace(prepared, resource=resource)
 
 
 def _with_source(error: Failure, source: str) -> Failure:

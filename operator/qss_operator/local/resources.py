@@ -1,30 +1,58 @@
 """Keeps the stored resources and their status in files (the port Resources).
 
-The process that holds the state directory's lock is the only writer, so it reads each resource
-once; the next `qss up` reads an edited file.
+The process that holds the state directory's lock is the only writer of the status. Commands replace
+the resource's file; the next read takes a replaced file over.
 """
 
 import asyncio
+import logging
 from dataclasses import replace
 
+from qss_core.errors import StoreError
 from qss_core.model import StoreName
-from qss_operator.errors import ConflictError
+from qss_operator.errors import ConflictError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.prepare import resource_of
 from qss_operator.planning.model import StoreResource, StoreStatus
+from qss_operator.resources.validation import validate_resource
+
+logger = logging.getLogger(__name__)
 
 
 class LocalResources:
     def __init__(self, state: StateDirectory, resources: list[StoreResource]) -> None:
+        """Begins with resources that were just stored; the caller holds the lock for edits."""
         self._state = state
         self._resources = {resource.name: resource for resource in resources}
+        # The rules of the CRD are evaluated by one thread at a time.
+        self._taking = asyncio.Lock()
+        # The version of each file that was taken over, or refused.
+        self._seen = {name: state.resource_version(name) for name in self._resources}
+
+    @property
+    def names(self) -> tuple[StoreName, ...]:
+        """The stores that this process runs."""
+        return tuple(self._resources)
+
+    def has_changed(self, store: StoreName) -> bool:
+        """Whether the file of a store is another one than the last read took."""
+        return self._state.resource_version(store) != self._seen[store]
 
     async def read(self, store: StoreName) -> StoreResource | None:
+        """The resource as it is stored now; where that is damaged, the last one that was valid."""
+        if store in self._resources and self.has_changed(store):
+            self._seen[store] = self._state.resource_version(store)
+            try:
+                async with self._taking:
+                    await self._take_over(self._resources[store])
+            except StoreError as error:
+                logger.warning("%s goes on as before: %s", store, error)
         return self._resources.get(store)
 
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
         """Replace the status; raises ConflictError if the resource changed since it was read."""
         current = self._resources[resource.name]
-        if current.version != resource.version:
+        if current.version != resource.version or self.has_changed(resource.name):
             raise ConflictError(f"{resource.name} changed since it was read")
         writing = asyncio.ensure_future(
             asyncio.to_thread(self._state.write_status, resource.name, status)
@@ -35,5 +63,28 @@ class LocalResources:
             # The thread cannot be stopped, and the next write must not overlap with it.
             await writing
             raise
-        version = str(int(current.version) + 1)
-        self._resources[resource.name] = replace(current, status=status, version=version)
+        self._resources[resource.name] = replace(
+            current, status=status, version=_next_version(current)
+        )
+
+    async def _take_over(self, current: StoreResource) -> None:
+        """Keep what the replaced file says; raises a StoreError if the file cannot be used."""
+        taken = await asyncio.to_thread(_read_valid, self._state, current.name)
+        if taken.uid != current.uid:
+            raise InvalidResourceError("the stored resource is that of another store")
+        self._resources[current.name] = replace(
+            taken, status=current.status, version=_next_version(current)
+        )
+        logger.info("%s: the resource of generation %d is taken", taken.name, taken.generation)
+
+
+def _read_valid(state: StateDirectory, store: StoreName) -> StoreResource:
+    """The stored resource; raises a StoreError if a person has damaged or deleted it."""
+    stored = state.read_resource(store)
+    if stored is None:
+        raise InvalidResourceError(f"{state.resource_file(store)} was deleted")
+    return resource_of(validate_resource(stored), status=None)
+
+
+def _next_version(resource: StoreResource) -> str:
+    return str(int(resource.version) + 1)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
+from qss_operator.errors import ConflictError
 from qss_operator.reconcile import Intervals
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ async def run_rounds(
     while True:
         try:
             is_settled = await run_round()
+        except ConflictError:
+            pause_s = intervals.unsettled_s  # The next round reads the resource as it is then.
         except Exception as error:  # noqa: BLE001 one bad round must not be the last one.
             if failed != str(error):
                 _log_failure(store, error)

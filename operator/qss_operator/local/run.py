@@ -15,6 +15,7 @@ from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
+from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
@@ -82,27 +83,45 @@ async def running_stores(
     with ExitStack() as stack:
         with telling_differences(prepared, state):
             lock = stack.enter_context(state.lock())
-        # Prepare again: the stored resources may have changed before the lock was taken.
-        prepared = prepare(files, state)
         clock = SystemClock()
-        resources = [store(entry, state, str(uuid4()), time_of(clock.utc())) for entry in prepared]
-        names = tuple(resource.name for resource in resources)
+        local = await _stored(files, state, clock)
+        names = local.names
         for name in names:
             # The status of the last run is out of date.
             state.write_status(name, starting_status(state.read_status(name), time_of(clock.utc())))
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
-            state.write_holder()
-            local = LocalResources(state, resources)
+            state.write_holder(names)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
             tasks = [
                 asyncio.create_task(_run_store(name, local, cluster, pods, clock)) for name in names
             ]
+            tasks.append(asyncio.create_task(_wake_changed(local, cluster)))
             try:
                 yield RunningStores(state=state, names=names, lock=lock)
             finally:
                 await _cancel(tasks)
         for name in names:
             mark_stopped(state, name, time_of(clock.utc()))
+
+
+async def _stored(
+    files: Sequence[Path], state: StateDirectory, clock: SystemClock
+) -> LocalResources:
+    """Stores the resources of files, while no command changes them."""
+    async with editing(state):
+        # Prepare again: the stored resources may have changed before the lock was taken.
+        prepared = prepare(files, state)
+        now = time_of(clock.utc())
+        return LocalResources(state, [store(one, state, str(uuid4()), now) for one in prepared])
+
+
+async def _wake_changed(resources: LocalResources, cluster: LocalCluster) -> None:
+    """Begins the next round of a store when a command has changed its resource."""
+    while True:
+        await asyncio.sleep(_WATCH_S)
+        for name in resources.names:
+            if resources.has_changed(name):
+                cluster.wake(name)
 
 
 async def _run_store(

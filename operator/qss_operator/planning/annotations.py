@@ -1,10 +1,32 @@
-"""Tells a person how to set an annotation of a store, on Kubernetes or on a local cluster."""
+"""The annotations of a store: their names, their texts, and how a person sets them."""
 
-from qss_core.model import StoreId
+import re
+from collections.abc import Mapping
+
+from qss_core.model import Ordinal, PartitionId, StoreId
 from qss_operator.planning.model import Observation
 
-ACTIVES_ANNOTATION = "queryablestate.dev/actives"
 ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
+ACTIVES_ANNOTATION = "queryablestate.dev/actives"
+_ACTIVE = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
+
+
+def decode_actives(text: str | None) -> dict[PartitionId, Ordinal] | None:
+    """The pod that a person asks for, by partition; None for text in another form.
+
+    The text is of the form `3=2,5=0`: partition 3 on pod 2, partition 5 on pod 0.
+    """
+    if not text:
+        return {}
+    parts = [_ACTIVE.fullmatch(part) for part in text.split(",")]
+    if not all(parts):
+        return None
+    return {PartitionId(int(part[1])): Ordinal(int(part[2])) for part in parts if part is not None}
+
+
+def encode_actives(asked: Mapping[PartitionId, Ordinal]) -> str:
+    """The annotation's text, with an entry for each partition in their order."""
+    return ",".join(f"{partition}={pod}" for partition, pod in sorted(asked.items()))
 
 
 def how_to_annotate(observation: Observation, annotation: str, value: str) -> str:
@@ -15,7 +37,7 @@ def how_to_annotate(observation: Observation, annotation: str, value: str) -> st
         return f"kubectl annotate qss {name} --overwrite {annotation}={value}"
     return (
         f'write {annotation}: "{value}" under metadata.annotations in the store\'s file, then run '
-        f"{how_to_restart(option)}"
+        f"{how_to_apply(option)}"
     )
 
 
@@ -28,6 +50,11 @@ def how_to_adopt(observation: Observation, identity: StoreId) -> str:
     return f"{command}. It says {given!r} now, which is the id of none of these volumes"
 
 
+def how_to_apply(option: str) -> str:
+    """How a person changes a running local store; `option` names the cluster's directory."""
+    return f"`qss apply FILE{option}`"
+
+
 def how_to_restart(option: str) -> str:
-    """How a person restarts the local cluster with changed files; `option` names its directory."""
+    """How a person restarts the local cluster with other files; `option` names its directory."""
     return f"`qss down{option}`, then `qss up FILE...{option}` with all files"

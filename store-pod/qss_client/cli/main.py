@@ -18,7 +18,10 @@ _GROUP = "qss.commands"
 _BAD_INPUT = frozenset({400, 413, 422})
 # The commands of each part, and the extra that the part needs, for parts that are not installed.
 _KNOWN_COMMANDS = {
-    "cluster": ("operator", ("up", "down", "status")),
+    "cluster": (
+        "operator",
+        ("up", "down", "status", "scale", "standbys", "apply", "move", "kill"),
+    ),
     "spark": ("spark", ("demo",)),
 }
 

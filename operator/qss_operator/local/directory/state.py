@@ -1,6 +1,7 @@
 """The state directory: its layout, and the lock of the `qss up` that runs it.
 
-lock                     held by the running `qss up`; it has its process
+lock                     held by the running `qss up`; it has its process and its stores
+edit.lock                held by a command while it changes stored resources
 up.log                   the output of a detached `qss up`
 <store>/resource.yaml    the stored resource, with uid and generation
 <store>/status.yaml      the published status
@@ -10,7 +11,7 @@ up.log                   the output of a detached `qss up`
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.planning.model import StoreStatus
 
 DEFAULT_STATE = Path(".qss")
+FileVersion = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,15 @@ class HeldLock:
             return self.file.stat().st_ino == self.inode
         except OSError:
             return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holder:
+    """The content of the lock file: a process, and the stores that it runs."""
+
+    pid: int
+    started: str
+    stores: tuple[StoreName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +101,13 @@ class StateDirectory:
         status: StoreStatus | None = self._read(self.path / store / "status.yaml", StoreStatus)
         return status
 
-    def status_version(self, store: StoreName) -> tuple[int, int] | None:
+    def resource_version(self, store: StoreName) -> FileVersion | None:
+        """A value that changes with the stored resource, found without reading it."""
+        return version_of(self.resource_file(store))
+
+    def status_version(self, store: StoreName) -> FileVersion | None:
         """A value that changes with each published status, found without reading it."""
-        try:
-            found = (self.path / store / "status.yaml").stat()
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_mtime_ns
+        return version_of(self.path / store / "status.yaml")
 
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
         write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))
@@ -114,6 +125,12 @@ class StateDirectory:
         """Record the process of a pod, so that it can be found when its parent has ended."""
         file = self.pod_directory(store, ordinal) / "process.yaml"
         write_yaml(file, msgspec.to_builtins(process))
+
+    def process(self, store: StoreName, ordinal: Ordinal) -> ProcessId | None:
+        """The recorded process of a pod, running or not."""
+        file = self.pod_directory(store, ordinal) / "process.yaml"
+        process: ProcessId | None = self._read(file, ProcessId)
+        return process
 
     def processes(self) -> list[ProcessId]:
         """The recorded processes of pods, running or not."""
@@ -158,22 +175,31 @@ class StateDirectory:
     def _already_running(self, holder: ProcessId | None) -> AlreadyRunningError:
         who = f"process {holder.pid}" if holder else "another process"
         return AlreadyRunningError(
-            f"{who} runs the stores in {self.path}: `qss status` shows them, `qss down` stops "
-            "them, and --state-dir chooses another directory"
+            f"{who} runs the stores in {self.path}: `qss status` shows them, `qss apply FILE` "
+            "takes over a changed file, `qss down` stops them, and --state-dir chooses another "
+            "directory"
         )
 
-    def write_holder(self) -> None:
+    def write_holder(self, stores: Sequence[StoreName] = ()) -> None:
         """Record this process in the lock file, after its status files are those of this run."""
         process = identify(os.getpid())
         assert process is not None, "this process runs"
+        holder = _Holder(pid=process.pid, started=process.started, stores=tuple(stores))
         with (self.path / "lock").open("r+", encoding="utf-8") as file:
             file.truncate(0)
-            file.write(msgspec.json.encode(process).decode())
+            file.write(msgspec.json.encode(holder).decode())
 
     def holder(self) -> ProcessId | None:
         """The process of the running `qss up`, after it has begun."""
         process = self._read(self.path / "lock", ProcessId)
         return process if process is not None and is_alive(process) else None
+
+    def running(self) -> tuple[StoreName, ...]:
+        """The stores of the running `qss up`; none where nothing runs."""
+        holder: _Holder | None = self._read(self.path / "lock", _Holder)
+        if holder is None or not is_alive(ProcessId(pid=holder.pid, started=holder.started)):
+            return ()
+        return holder.stores
 
     def _read(self, file: Path, kind: Any) -> Any:
         content = read_yaml(file)
@@ -185,3 +211,12 @@ class StateDirectory:
             raise StateDirectoryError(
                 f"{file} is damaged: {error}. Move it away to begin anew"
             ) from error
+
+
+def version_of(file: Path) -> FileVersion | None:
+    """A value that changes with each replacement of a file; None where it cannot be found."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

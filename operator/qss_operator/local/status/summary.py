@@ -7,13 +7,20 @@ from qss_operator.planning.model import StoreStatus
 
 
 def summary_of(status: StoreStatus) -> str:
-    """A line for each condition and each pod, for any number of partitions."""
+    """A line for each condition, each pod and the moves, for any number of partitions."""
     conditions = status.conditions or ()
     width = max((len(one.type) for one in conditions), default=0)
     lines = [
         f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {one.message}" for one in conditions
     ]
-    return "\n".join([*lines, *_pods(status)])
+    return "\n".join([*lines, *_pods(status), *_moves(status)])
+
+
+def _moves(status: StoreStatus) -> list[str]:
+    if status.moves is None:
+        return []
+    running, pending = status.moves.running, status.moves.pending
+    return [f"moving {status.moving or '0/0'}: {running} running, {pending} pending"]
 
 
 def _pods(status: StoreStatus) -> list[str]:

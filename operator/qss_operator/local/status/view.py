@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from qss_client.cli.tables import table_lines
-from qss_core.errors import StoreNotFoundError
 from qss_core.model import StoreName
 from qss_operator.clock import SystemClock, time_of
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.pods import known_store
 from qss_operator.local.status.summary import summary_of
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import attention, stopped_status
 
@@ -29,16 +30,12 @@ class Output(StrEnum):
 
 def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
     """The text of `qss status`; raises StoreNotFoundError for an unknown store."""
-    names = state.stores()
-    if store is not None:
-        if store not in names:
-            known = ", ".join(names) or "none"
-            raise StoreNotFoundError(f"no store {store!r} in {state.path}; there: {known}")
-        names = [StoreName(store)]
+    names = state.stores() if store is None else [known_store(state, store)]
     statuses = {name: read_status(state, name) for name in names}
     if output is Output.TABLE and store is not None:
         named = statuses[StoreName(store)]
-        return "\n\n".join([statuses_table(statuses), summary_of(named)])
+        told = [summary_of(named), *_asked_actives(state, StoreName(store))]
+        return "\n\n".join([statuses_table(statuses), "\n".join(told)])
     if output is Output.TABLE:
         return statuses_table(statuses) if statuses else f"no stores in {state.path}"
     documents = [_resource(state, name, status) for name, status in statuses.items()]
@@ -51,9 +48,16 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
 def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
     """The present status: a run that was killed has not published that it stopped."""
     status = state.read_status(name) or StoreStatus()
-    if state.holder() is None:
+    if name not in state.running():
         return stopped_status(status, time_of(SystemClock().utc()))
     return status
+
+
+def _asked_actives(state: StateDirectory, name: StoreName) -> list[str]:
+    """What `qss move` asked for, as partition=pod; nothing where it asked for nothing."""
+    metadata = (state.read_resource(name) or {}).get("metadata", {})
+    asked = (metadata.get("annotations") or {}).get(ACTIVES_ANNOTATION)
+    return [f"asked by `qss move`, as partition=pod: {asked}"] if asked else []
 
 
 def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:

@@ -3,13 +3,9 @@
 The annotation `queryablestate.dev/actives` names partitions with a pod's ordinal, as `3=2,5=0`.
 """
 
-import re
-
 from qss_core.model import Ordinal, PartitionId
-from qss_operator.planning.annotations import ACTIVES_ANNOTATION
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION, decode_actives
 from qss_operator.planning.model import Observation
-
-_PIN = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
 
 
 def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
@@ -17,7 +13,7 @@ def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
     spec = observation.resource.spec
     return {
         partition: pod
-        for partition, pod in _parsed(observation.resource.actives or "").items()
+        for partition, pod in (decode_actives(observation.resource.actives) or {}).items()
         if partition < spec.partitions and pod < spec.replicas
     }
 
@@ -25,8 +21,8 @@ def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
 def pins_message(observation: Observation) -> str | None:
     """What is wrong with the annotation, or None."""
     text, spec = observation.resource.actives or "", observation.resource.spec
-    pins = _parsed(text)
-    if text.strip() and len(pins) != len(text.split(",")):
+    pins = decode_actives(text)
+    if pins is None or (text and len(pins) != len(text.split(","))):
         return (
             f"the annotation {ACTIVES_ANNOTATION} says {text[:80]!r}: write PARTITION=POD with the "
             "pod's number, as 3=2,5=0, each partition once"
@@ -39,8 +35,3 @@ def pins_message(observation: Observation) -> str | None:
         f"the annotation {ACTIVES_ANNOTATION} says {', '.join(beyond)}, and the store has the "
         f"partitions 0 to {spec.partitions - 1} on the pods 0 to {spec.replicas - 1}"
     )
-
-
-def _parsed(text: str) -> dict[PartitionId, Ordinal]:
-    parts = [_PIN.fullmatch(part) for part in text.split(",")]
-    return {PartitionId(int(one[1])): Ordinal(int(one[2])) for one in parts if one is not None}

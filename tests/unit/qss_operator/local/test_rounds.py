@@ -75,6 +75,26 @@ async def test_an_unsettled_store_is_looked_at_more_often() -> None:
     assert world.waits[-1] == 1.0
 
 
+async def test_a_round_after_a_conflict_comes_soon_and_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends: list[ConflictError | bool | None] = [ConflictError("changed"), True, None]
+    waits: list[float] = []
+
+    async def run_round() -> bool | None:
+        end = ends.pop(0)
+        if isinstance(end, ConflictError):
+            raise end
+        return end
+
+    async def wait(_: StoreName, seconds: float) -> None:
+        waits.append(seconds)
+
+    await run_rounds(STORE, run_round, wait, Intervals())
+    assert waits == [0.2, 1.0]
+    assert caplog.records == []
+
+
 async def test_rounds_that_fail_alike_are_told_once_and_tried_less_and_less_often(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

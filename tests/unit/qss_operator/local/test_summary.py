@@ -4,7 +4,13 @@ import pytest
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_operator.local.status.summary import ranges, summary_of
-from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
+from qss_operator.planning.model import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Moves,
+    StoreStatus,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +53,22 @@ def test_a_store_of_many_partitions_takes_a_line_for_each_pod() -> None:
         "pod 0 is active for partitions 0-81 by 3",
         "pod 1 is active for partitions 1-82 by 3",
         "pod 2 is active for partitions 2-83 by 3",
+    ]
+
+
+def test_a_pod_is_told_with_each_of_its_roles_and_the_moves_with_their_number() -> None:
+    entry = PartitionConfiguration(
+        partition=PartitionId(3),
+        epoch=Epoch(2),
+        active=Ordinal(1),
+        in_sync=(Ordinal(1), Ordinal(0)),
+        replicas=(Ordinal(1), Ordinal(0), Ordinal(2)),
+    )
+    moves = Moves(running=1, pending=2)
+    shown = summary_of(StoreStatus(assignment=(entry,), moving="1/3", moves=moves))
+    assert shown.splitlines() == [
+        "pod 0 is standby for 3",
+        "pod 1 is active for partitions 3",
+        "pod 2 is learner for 3",
+        "moving 1/3: 1 running, 2 pending",
     ]

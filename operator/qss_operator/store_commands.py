@@ -1,0 +1,160 @@
+"""The commands that change a running store: `qss scale`, `standbys`, `apply`, `move` and `kill`.
+
+They change what is stored; the running `qss up` does the work. What needs the rules' language is
+imported by the command that needs it, as it takes half a second.
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qss_core.errors import MalformedRequestError
+from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
+from qss_operator.local.pods import kill_pod
+
+if TYPE_CHECKING:
+    from qss_operator.local.changes import Change
+
+# A number below 0 must not be taken for an option.
+_WITH_NUMBERS = {"ignore_unknown_options": True}
+
+StateOption = Annotated[
+    Path,
+    typer.Option(
+        "--state-dir",
+        envvar="QSS_STATE_DIR",
+        help="Where resources, status, data and logs are kept.",
+    ),
+]
+Store = Annotated[str, typer.Argument(help="A store of the state directory.", show_default=False)]
+
+
+def register_store_commands(app: typer.Typer) -> None:
+    """Add the commands to `qss`."""
+    app.command(context_settings=_WITH_NUMBERS)(scale)
+    app.command(context_settings=_WITH_NUMBERS)(standbys)
+    app.command()(apply)
+    app.command(context_settings=_WITH_NUMBERS)(move)
+    app.command()(kill)
+
+
+def scale(
+    store: Store,
+    replicas: Annotated[
+        str, typer.Argument(metavar="N", help="The number of pods.", show_default=False)
+    ],
+    *,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """Set the number of a store's pods (spec.replicas)."""
+    from qss_operator.local.changes import set_replicas
+
+    state = StateDirectory(state_dir)
+    change = asyncio.run(set_replicas(state, store, _number(replicas)))
+    typer.echo(_number_told(change, "replicas", state))
+
+
+def standbys(
+    store: Store,
+    number: Annotated[
+        str,
+        typer.Argument(metavar="N", help="The standbys of each partition.", show_default=False),
+    ],
+    *,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """Set the number of standbys of each partition of a store (spec.standbys)."""
+    from qss_operator.local.changes import set_standbys
+
+    state = StateDirectory(state_dir)
+    change = asyncio.run(set_standbys(state, store, _number(number)))
+    typer.echo(_number_told(change, "standbys", state))
+
+
+def apply(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="YAML files with QueryableStateStore resources.", show_default=False),
+    ],
+    *,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """Take changed files of stores over while the stores run."""
+    from qss_operator.local.changes import apply_files
+
+    state = StateDirectory(state_dir)
+    for change in asyncio.run(apply_files(files, state)):
+        if change.is_change:
+            typer.echo(f"{change.store}: changed{_what_follows(change, state)}")
+        else:
+            typer.echo(f"{change.store}: unchanged")
+
+
+def move(
+    store: Store,
+    partition: Annotated[str, typer.Argument(help="A partition's number.", show_default=False)],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            help="The pod by its number or name, as 2 or words-2; `any` takes the wish back.",
+            show_default=False,
+        ),
+    ],
+    *,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """Ask that the active of a partition is on a pod."""
+    from qss_operator.local.changes import ANY_POD, ask_for_active
+
+    state = StateDirectory(state_dir)
+    change = asyncio.run(ask_for_active(state, store, _number(partition), pod))
+    where = "on any pod" if pod == ANY_POD else f"on {store}-{pod.removeprefix(f'{store}-')}"
+    asked = f"{store}: the active of partition {partition} is asked to be {where}"
+    follows = _what_follows(change, state) if change.is_change else ", as before"
+    typer.echo(asked + follows)
+
+
+def kill(
+    pod: Annotated[str, typer.Argument(help="A pod by its name, as words-2.", show_default=False)],
+    *,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """End the process of a pod at once (SIGKILL); `qss up` starts it again."""
+    state = StateDirectory(state_dir)
+    process = kill_pod(state, pod)
+    store = pod.rpartition("-")[0]
+    typer.echo(
+        f"killed {pod} (process {process.pid}); `qss up` starts it again, and "
+        f"{_watch(store, state)} shows it"
+    )
+
+
+def _number(text: str) -> int:
+    """The number that a person gave; raises MalformedRequestError for other text."""
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        raise MalformedRequestError(f"a number of at least 0 is expected, not {text!r}")
+    return int(text)
+
+
+def _number_told(change: "Change", member: str, state: StateDirectory) -> str:
+    before, after = (one["spec"][member] for one in (change.before, change.after))
+    if before == after:
+        return f"{change.store}: spec.{member} is {after} already"
+    return f"{change.store}: spec.{member} {before} -> {after}{_what_follows(change, state)}"
+
+
+def _what_follows(change: "Change", state: StateDirectory) -> str:
+    """When the change is carried out, and where that can be seen."""
+    running = state.running()
+    if not running:
+        return ", which the next `qss up` carries out: nothing runs"
+    if change.store not in running:
+        return ", which is not carried out before `qss up` is started with this store"
+    return f"; {_watch(change.store, state)} shows the progress"
+
+
+def _watch(store: str, state: StateDirectory) -> str:
+    return f"`qss status {store} --watch{state.option}`"

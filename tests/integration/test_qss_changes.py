@@ -1,0 +1,233 @@
+"""Commands that change stores while they run: `qss scale`, `standbys`, `apply`, `move`, `kill`.
+
+All tests share one running cluster. Each reads first what it finds.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_core.model import StoreName
+from qss_operator.local.prepare import prepare, store
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION
+from qss_testing.clients.qss_command import REAL_POD, Finished, Qss, manifest
+from qss_testing.waiting import wait_until
+
+pytestmark = pytest.mark.long
+
+WORDS, LETTERS, ASLEEP = StoreName("words"), StoreName("letters"), StoreName("asleep")
+TIMEOUT_S = 60.0
+ONE_LINE_UP = "\x1b[1A"
+
+
+@pytest.fixture(scope="module")
+def qss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Qss]:
+    """Two stores that run, and one that is only stored."""
+    command = Qss(tmp_path_factory.mktemp("changes"), REAL_POD)
+    (asleep,) = prepare([command.write(manifest(ASLEEP))], command.state)
+    store(asleep, command.state, "uid-1", "2026-11-25T12:00:00Z")
+    up = command.up(manifest(WORDS), manifest(LETTERS, partitions=8, replicas=3))
+    assert up.code == 0, up.err
+    yield command
+    assert command.down().code == 0
+    assert command.living_pods() == []
+
+
+def done(qss: Qss, *arguments: str) -> Finished:
+    """A command that succeeds and says one line."""
+    finished = qss.run(*arguments)
+    assert (finished.code, finished.err) == (0, ""), finished.err
+    assert len(finished.out.splitlines()) == 1
+    return finished
+
+
+def stored(qss: Qss, name: StoreName) -> dict[str, Any]:
+    resource = qss.state.read_resource(name)
+    assert resource is not None
+    return resource
+
+
+def until_taken(qss: Qss, name: StoreName) -> None:
+    """Waits until the running process has published a status of the stored generation."""
+    generation = stored(qss, name)["metadata"]["generation"]
+
+    def is_taken() -> bool:
+        status = qss.state.read_status(name)
+        return status is not None and status.observed_generation == generation
+
+    wait_until(is_taken, TIMEOUT_S)
+
+
+def test_standbys_are_made_while_the_store_runs(qss: Qss) -> None:
+    holder = qss.state.holder()
+    said = done(qss, "standbys", WORDS, "1").out
+    assert said.startswith(f"words: spec.standbys 0 -> 1; `qss status {WORDS} --watch")
+
+    def are_made() -> bool:
+        assignment = qss.status(WORDS)["status"]["assignment"]
+        return all(len(entry["inSync"]) == len(entry["replicas"]) == 2 for entry in assignment)
+
+    wait_until(are_made, TIMEOUT_S)
+    assert stored(qss, WORDS)["metadata"]["generation"] == 2
+    until_taken(qss, WORDS)
+    assert "standby for" in qss.run("status", WORDS).out
+    assert qss.state.holder() == holder, "no restart"
+    assert "spec.standbys is 1 already" in done(qss, "standbys", WORDS, "1").out
+
+
+def test_a_number_of_pods_is_taken_by_the_running_process(qss: Qss) -> None:
+    said = done(qss, "scale", LETTERS, "4").out
+    assert said.startswith("letters: spec.replicas 3 -> 4; `qss status letters --watch")
+    assert stored(qss, LETTERS)["spec"]["replicas"] == 4
+    until_taken(qss, LETTERS)
+    done(qss, "scale", LETTERS, "3")
+    until_taken(qss, LETTERS)
+    status = qss.state.read_status(LETTERS)
+    assert status is not None
+    assert status.ready is not None
+    assert status.ready.endswith("/3")
+
+
+def test_a_file_is_taken_by_the_running_process(qss: Qss) -> None:
+    before = stored(qss, LETTERS)
+    changed = {**before["spec"], "stagedBytesMax": "64Mi"}
+    file = qss.write(manifest(LETTERS, **changed))
+    assert done(qss, "apply", str(file)).out.startswith("letters: changed; `qss status letters")
+    assert stored(qss, LETTERS)["spec"]["stagedBytesMax"] == "64Mi"
+    assert stored(qss, LETTERS)["metadata"]["uid"] == before["metadata"]["uid"]
+    until_taken(qss, LETTERS)
+    assert done(qss, "apply", str(file)).out == "letters: unchanged\n"
+
+
+def test_a_file_of_a_store_that_was_never_started_changes_nothing(qss: Qss) -> None:
+    before = qss.state.resource_file(WORDS).read_bytes()
+    file = qss.write(manifest(WORDS, changelog={"retention": "1h"}), manifest("others"))
+    refused = qss.run("apply", str(file))
+    assert refused.code == 3
+    assert "no store 'others'" in refused.err
+    assert "`qss up` has to be started with its file" in refused.err
+    assert qss.state.resource_file(WORDS).read_bytes() == before
+
+
+def test_moves_that_are_asked_for_at_the_same_time_are_all_kept(qss: Qss) -> None:
+    asked = [(0, "letters-1"), (1, "2"), (2, "0"), (3, "letters-0")]
+    with ThreadPoolExecutor(2) as threads:
+        said = list(
+            threads.map(lambda one: done(qss, "move", LETTERS, str(one[0]), one[1]).out, asked)
+        )
+    assert said[1].startswith(
+        "letters: the active of partition 1 is asked to be on letters-2; `qss"
+    )
+    assert stored(qss, LETTERS)["metadata"]["annotations"][ACTIVES_ANNOTATION] == "0=1,1=2,2=0,3=0"
+    assert "asked by `qss move`, as partition=pod: 0=1" in qss.run("status", LETTERS).out
+    for partition, _ in asked:
+        done(qss, "move", LETTERS, str(partition), "any")
+    assert ACTIVES_ANNOTATION not in stored(qss, LETTERS)["metadata"]["annotations"]
+
+
+def test_a_killed_pod_is_started_again(qss: Qss) -> None:
+    pod = wait_until(lambda: qss.pod(1, WORDS))
+    said = done(qss, "kill", f"{WORDS}-1").out
+    assert said.startswith(f"killed words-1 (process {pod.pid}); `qss up` starts it again")
+    wait_until(lambda: qss.pod(1, WORDS) not in (None, pod), TIMEOUT_S)
+    wait_until(lambda: qss.ready(WORDS) == "2/2", TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("scale", "nothing", "2"), 3, "STORE_NOT_FOUND: no store 'nothing'"),
+        (("scale", WORDS, "two"), 2, "a number of at least 0 is expected, not 'two'"),
+        (("scale", WORDS, "-1"), 2, "a number of at least 0 is expected, not '-1'"),
+        (("scale", WORDS, "0"), 2, "spec.replicas: 0 (hibernation) is for Kubernetes"),
+        (("standbys", WORDS, "2"), 2, "spec.standbys can be at most 1, not 2"),
+        (("standbys", "nothing", "0"), 3, "there: asleep, letters, words"),
+        (("move", WORDS, "6", "0"), 3, "NOT_THERE: words has no partition 6; there: 0 to 5"),
+        (("move", WORDS, "x", "0"), 2, "a number of at least 0 is expected, not 'x'"),
+        (("move", WORDS, "0", "words-2"), 3, "no pod 'words-2'; there: words-0, words-1,"),
+        (("move", ASLEEP, "0", "0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
+        (("kill", "words-2"), 3, "NOT_THERE: no pod 'words-2' in"),
+        (("kill", "words"), 3, "letters-0, letters-1, letters-2"),
+        (("kill", "asleep-0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_refused_with_what_is_there(
+    qss: Qss, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    before = {name: qss.state.resource_file(name).read_bytes() for name in qss.state.stores()}
+    refused = qss.run(*arguments)
+    assert (refused.code, refused.out) == (code, ""), refused.err
+    assert message in refused.err
+    assert len(refused.err.splitlines()) == 1
+    after = {name: qss.state.resource_file(name).read_bytes() for name in qss.state.stores()}
+    assert after == before
+
+
+def test_a_store_that_does_not_run_is_changed_for_its_next_start(qss: Qss) -> None:
+    said = done(qss, "scale", ASLEEP, "4").out
+    assert "which is not carried out before `qss up` is started with this store" in said
+    assert stored(qss, ASLEEP)["spec"]["replicas"] == 4
+    assert "Stopped" in qss.run("status", ASLEEP).out
+
+
+def test_where_nothing_runs_a_change_is_stored_for_the_next_start(tmp_path: Path) -> None:
+    stopped = Qss(tmp_path)
+    file = stopped.write(manifest(ASLEEP, replicas=3))
+    store(prepare([file], stopped.state)[0], stopped.state, "uid-1", "2026-11-25T12:00:00Z")
+    said = done(stopped, "standbys", ASLEEP, "2").out
+    assert "spec.standbys 0 -> 2, which the next `qss up` carries out: nothing runs" in said
+    said = done(stopped, "apply", str(file)).out
+    assert said == "asleep: changed, which the next `qss up` carries out: nothing runs\n"
+    assert stopped.run("kill", "asleep-0").code == 1
+
+
+def test_a_watch_prints_each_change_until_it_is_interrupted(qss: Qss) -> None:
+    watch = subprocess.Popen(
+        command(qss, "status", LETTERS, "--watch", "--output", "ndjson"), stdout=subprocess.PIPE
+    )
+    assert watch.stdout is not None
+    first = read_until(watch.stdout.fileno(), "\n")
+    assert json.loads(first.splitlines()[0])["metadata"]["name"] == LETTERS
+    done(qss, "move", LETTERS, "7", "1")
+    read_until(watch.stdout.fileno(), f'"{ACTIVES_ANNOTATION}": "7=1"')
+    watch.send_signal(signal.SIGINT)
+    watch.communicate(timeout=TIMEOUT_S)
+    assert watch.returncode == 0
+    done(qss, "move", LETTERS, "7", "any")
+
+
+def test_a_watch_on_a_terminal_draws_in_the_same_place(qss: Qss) -> None:
+    ours, theirs = os.openpty()
+    watch = subprocess.Popen(command(qss, "status", LETTERS, "--watch"), stdout=theirs)
+    os.close(theirs)
+    read_until(ours, "partition")
+    done(qss, "move", LETTERS, "6", "1")
+    assert ONE_LINE_UP in read_until(ours, "6=1")
+    watch.send_signal(signal.SIGINT)
+    assert watch.wait(TIMEOUT_S) == 0
+    os.close(ours)
+    done(qss, "move", LETTERS, "6", "any")
+
+
+def command(qss: Qss, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "qss_client", *arguments, "--state-dir", str(qss.state.path)]
+
+
+def read_until(output: int, text: str) -> str:
+    """What a process has written to a pipe or a terminal, up to a text."""
+    shown = ""
+    while text not in shown:
+        readable, _, _ = select.select([output], [], [], TIMEOUT_S)
+        assert readable, f"no {text!r} in {shown!r}"
+        shown += os.read(output, 4096).decode(errors="replace")
+    return shown
