@@ -148,10 +148,10 @@ class Pod:
         """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
         self.remember()
         await run_blocking(self._volume.remove_copies)
-        held = self.registry.assignment
-        self.registry.is_compared = not compares or held is None
-        if held is not None:
-            async with self._assigning:
+        self.registry.is_compared = not compares or self.registry.assignment is None
+        async with self._assigning:
+            held = self.registry.assignment  # The operator may have sent a newer one meanwhile.
+            if held is not None:
                 await self._assign(held)
         self.has_opened = True
 
