@@ -127,25 +127,6 @@ async def test_a_log_of_many_small_entries_is_cut_to_its_retention(tmp_path: Pat
     await services.crash()
 
 
-async def test_a_starting_pod_takes_the_assignment_that_came_while_it_waited(
-    tmp_path: Path,
-) -> None:
-    """A pod listens before it has opened its volume; then the assignment on the volume is old."""
-    network = FaultyNetwork(Random(0), 0.0)
-    first = Services(0, tmp_path, open_rocksdb(), network)
-    await first.pod.start()
-    await first.pod.assign(ASSIGNMENT)
-    await first.pod.close()
-    (held,) = ASSIGNMENT.partitions
-    newer = msgspec.structs.replace(held, epoch=Epoch(held.epoch + 1))
-    assignment = msgspec.structs.replace(ASSIGNMENT, partitions=(newer,))
-    services = Services(0, tmp_path, open_rocksdb(), network)
-    services.pod.remember()
-    await asyncio.gather(services.pod.assign(assignment), services.pod.start())
-    assert services.pod.registry.local(0).log.configuration == newer
-    await services.pod.close()
-
-
 async def test_an_edited_retention_reaches_a_replica_that_runs(tmp_path: Path) -> None:
     services = Services(0, tmp_path, open_memory(), FaultyNetwork(Random(0), 0.0))
     await services.pod.start()
