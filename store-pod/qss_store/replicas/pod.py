@@ -204,7 +204,8 @@ class Pod:
             elif (replica := self.registry.replicas.get(configuration.partition)) is not None:
                 take_configuration(replica, assignment.settings, configuration)
             elif self._retirement.is_left(configuration.partition):
-                await self._place(assignment, configuration, was_here=True)
+                opened = self._opened(assignment, configuration, was_here=True)
+                await self._retirement.open(configuration.partition, opened)
         if changed:
             await self._take(assignment)
             self.send_signal.assigned()

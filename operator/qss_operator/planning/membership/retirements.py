@@ -39,6 +39,8 @@ def _is_everywhere(observation: Observation, entry: PartitionConfiguration) -> b
 
 
 def _has_it(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
-    """Whether a pod has a replica of the partition, and knows that it should not."""
-    is_lost = any(one.partition == entry.partition for one in report.lost)
-    return is_lost or any(one.configuration == entry for one in report.replicas)
+    """Whether a pod has a replica of the partition, and knows that it should not.
+
+    Files that a pod cannot open may be another pod's, on a volume that was mixed up: they stay.
+    """
+    return any(one.configuration == entry for one in report.replicas)

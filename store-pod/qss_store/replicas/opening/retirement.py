@@ -7,10 +7,10 @@ that they are alone.
 import gc
 import logging
 import shutil
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, MutableMapping
 from pathlib import Path
 
-from qss_core.errors import NotReadyError
+from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import PartitionId, StoreId
 from qss_store.replicas.opening.open_database import Opening
 from qss_store.replicas.opening.take_out import close_replica
@@ -41,11 +41,27 @@ class Retirement:
         self._opening = opening
         self._marks = marks
         self._volume = volume
+        self._kept: set[PartitionId] = set()
 
     def is_left(self, partition: PartitionId) -> bool:
         """Whether the volume has a database of the partition that was not opened."""
         is_known = partition in self._replicas or partition in self._unopened.partitions
-        return not is_known and self._volume.database(partition).exists()
+        if is_known or partition in self._kept:
+            return False
+        return self._volume.database(partition).exists()
+
+    async def open(self, partition: PartitionId, opened: Awaitable[Replica]) -> None:
+        """Opens a replica that is left, so that the operator hears of it.
+
+        Files that do not open stay as they are: they may be another pod's.
+        """
+        try:
+            self._replicas[partition] = await opened
+        except StoreError as error:
+            self._kept.add(partition)
+            _LOG.warning(
+                "partition %s is not this pod's, and is kept: %s", partition, error.message
+            )
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
         """Closes and deletes the replica of a partition, and what the pod knows of it.
