@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from qss_core.model import PartitionConfiguration
 from qss_core.text import listed
+from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
+from qss_operator.planning.membership.pins import waiting_pins
 from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
 from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
@@ -26,6 +28,7 @@ class Rebalance:
     pending: tuple[str, ...] = ()
     waits_for: str | None = None
     is_paused: bool = False
+    without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
 
     @property
     def moves(self) -> Moves:
@@ -50,7 +53,11 @@ class Rebalance:
             return yes, MOVING, f"{_told(all_moves)}"
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
-        return no, NOTHING_TO_MOVE, "every replica is where it should be"
+        said = "every replica is where it should be"
+        if self.without_pod:
+            asked = listed(list(self.without_pod))
+            said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
+        return no, NOTHING_TO_MOVE, said
 
     def blocked(self, observation: Observation) -> Finding:
         """The condition ScaleDownBlocked, with what holds it up."""
@@ -91,6 +98,7 @@ def rebalance_of(
         pending=tuple(pending),
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
+        without_pod=tuple(waiting_pins(observation)),
     )
 
 

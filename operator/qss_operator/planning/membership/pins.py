@@ -28,10 +28,15 @@ def pins_message(observation: Observation) -> str | None:
             "pod's number, as 3=2,5=0, each partition once"
         )
     beyond = [f"{one}={pod}" for one, pod in pins.items() if one >= spec.partitions]
-    beyond += [f"{one}={pod}" for one, pod in pins.items() if pod >= spec.replicas]
     if not beyond:
         return None
     return (
         f"the annotation {ACTIVES_ANNOTATION} says {', '.join(beyond)}, and the store has the "
-        f"partitions 0 to {spec.partitions - 1} on the pods 0 to {spec.replicas - 1}"
+        f"partitions 0 to {spec.partitions - 1}"
     )
+
+
+def waiting_pins(observation: Observation) -> list[str]:
+    """The entries of the annotation whose pods the store does not have now, as `3=2`."""
+    spec, pins = observation.resource.spec, decode_actives(observation.resource.actives) or {}
+    return [f"{one}={pod}" for one, pod in pins.items() if pod >= spec.replicas]

@@ -216,9 +216,19 @@ def test_a_person_chooses_the_pod_of_an_active() -> None:
     world.settle(_ROUNDS)
     entry = assignment_of(world)[4]
     assert (entry.active, len(entry.in_sync)) == (other, 2)
-    world.resource = changed(world.resource, actives="4=7")
-    assert condition(world, ConditionType.READY)[1] == "ActivesNotUnderstood"
-    assert "says 4=7, and the store has" in condition(world, ConditionType.READY)[2]
+    for wrong in ("9=1", "4", "4=1,4=2"):
+        world.resource = changed(world.resource, actives=wrong)
+        assert condition(world, ConditionType.READY)[1] == "ActivesNotUnderstood"
+
+
+def test_a_wish_for_a_removed_pod_waits_and_keeps_the_store_ready() -> None:
+    world = running(replicas=3, partitions=6)
+    world.resource = changed(world.resource, actives="4=2", spec=spec_of(replicas=2, partitions=6))
+    world.settle(_ROUNDS)
+    assert condition(world, ConditionType.READY)[0] is ConditionStatus.TRUE
+    assert (
+        "4=2 of queryablestate.dev/actives waits" in condition(world, ConditionType.REBALANCING)[2]
+    )
 
 
 def test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it() -> None:
