@@ -255,6 +255,7 @@ class World:
     seconds: float = 0.0
     kept: int = 0
     are_volumes_opaque: bool = False
+    lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     published: list[StoreStatus] = field(default_factory=list)
 
     # --- As values.
@@ -263,7 +264,8 @@ class World:
         reports = {
             pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
         }
-        reports = {pod: _with_caught_up(report, reports) for pod, report in reports.items()}
+        level = {pod: report for pod, report in reports.items() if pod not in self.lagging}
+        reports = {pod: _with_caught_up(report, level) for pod, report in reports.items()}
         return Observation(
             resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
         )

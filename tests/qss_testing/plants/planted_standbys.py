@@ -162,7 +162,7 @@ STANDBY_PLANTS = (
                 "    if False:\n",
             ),
         ),
-        f"{_MOVES}::test_a_store_is_scaled_and_every_partition_stays_in_sync_meanwhile",
+        f"{_MOVES}::test_a_partition_stays_where_it_is_until_its_new_replica_is_in_sync",
     ),
     Plant(
         "partitions move while a pod is silent",

@@ -106,6 +106,20 @@ def test_a_plan_that_is_cut_anywhere_and_made_again_ends_the_same(
     check_placed(world)
 
 
+def test_a_partition_stays_where_it_is_until_its_new_replica_is_in_sync() -> None:
+    world = running(replicas=1, partitions=4)
+    ask_for(world, replicas=2, partitions=4, rebalance=RebalanceSpec(max_warmup_replicas=64))
+    world.lagging = {1}
+    world.settle()
+    entries = assignment_of(world)
+    assert [len(one.replicas) for one in entries].count(2) == 2, "learners were made"
+    assert all((one.active, one.in_sync) == (0, (0,)) for one in entries)
+    assert world.status().moving == "2/2"
+    world.lagging = set()
+    world.settle(_ROUNDS)
+    check_placed(world)
+
+
 def test_no_more_moves_than_the_new_pods_need() -> None:
     world = running(replicas=3, partitions=12)
     before = {one.partition: one.active for one in assignment_of(world)}
