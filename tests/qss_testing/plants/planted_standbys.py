@@ -187,6 +187,30 @@ STANDBY_PLANTS = (
         f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",
     ),
     Plant(
+        "a deleted replica leaves its sync mark",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/retirement.py",
+                "            await self._marks.forget(store_id, partition)\n",
+                "",
+            ),
+        ),
+        "tests/integration/test_retirement.py"
+        "::test_a_deleted_replica_is_no_lost_one_when_the_partition_comes_back",
+    ),
+    Plant(
+        "a pod deletes a replica in another epoch than the operator names",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/assignment_checks.py",
+                "    if held.epoch != request.epoch or held.role_of(pod) is not None:\n",
+                "    if held.role_of(pod) is not None:\n",
+            ),
+        ),
+        "tests/integration/test_retirement.py"
+        "::test_a_replica_that_is_left_out_is_deleted_when_it_is_asked_for",
+    ),
+    Plant(
         "a pod that has replicas is removed",
         (
             Change(
