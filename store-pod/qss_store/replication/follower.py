@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from qss_core.errors import CorruptionError, MalformedRequestError, StaleEpochError
+from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
 from qss_store.replication.digest import LogPoint, digest_after
 from qss_store.replication.entries import decode_head
-from qss_store.replication.log import Log
+from qss_store.replication.log import Log, stale_epoch
 
 PointAt = Callable[[Offset], LogPoint | None]  # None where the log does not reach there.
 
@@ -124,12 +124,10 @@ def check_follows(log: Log, sent: PartitionConfiguration) -> None:
     held = log.configuration
     if sent == held and log.role not in (None, Role.ACTIVE):
         return
-    raise StaleEpochError(
+    raise stale_epoch(
+        held,
         f"partition {held.partition} is in epoch {held.epoch} with its active on pod "
         f"{held.active}; the entries were sent in epoch {sent.epoch} by pod {sent.active}",
-        partition=held.partition,
-        epoch=held.epoch,
-        active=held.active,
     )
 
 

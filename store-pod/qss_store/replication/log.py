@@ -45,14 +45,17 @@ def check_active(log: Log, epoch: Epoch | None = None) -> None:
     """Refuses a write that this replica may not take, or that has another `epoch`."""
     held = log.configuration
     if epoch is not None and epoch != held.epoch:
-        raise StaleEpochError(
+        raise stale_epoch(
+            held,
             f"partition {held.partition} is in epoch {held.epoch}, the request in {epoch}",
-            partition=held.partition,
-            epoch=held.epoch,
-            active=held.active,
         )
     if log.role is not Role.ACTIVE:
         raise not_active(log)
+
+
+def stale_epoch(held: PartitionConfiguration, message: str) -> StaleEpochError:
+    """Refuses an older or another epoch, and says which configuration holds."""
+    return StaleEpochError(message, partition=held.partition, epoch=held.epoch, active=held.active)
 
 
 def not_active(log: Log) -> NotActiveError:
@@ -107,11 +110,9 @@ def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
     if configuration == held:
         return log
     if configuration.epoch <= held.epoch:
-        raise StaleEpochError(
+        raise stale_epoch(
+            held,
             f"partition {held.partition} holds epoch {held.epoch}; {configuration.epoch} is old",
-            partition=held.partition,
-            epoch=held.epoch,
-            active=held.active,
         )
     # Acknowledgements of other replicas count in the epoch in which they were given. The own
     # durable end is what the last sync covered: a new epoch makes nothing durable.

@@ -11,7 +11,7 @@ import logging
 
 import msgspec
 
-from qss_core.errors import CorruptionError, NotReadyError, StaleEpochError, WrongStoreError
+from qss_core.errors import CorruptionError, NotReadyError, WrongStoreError
 from qss_core.model import PartitionId, Sequence
 from qss_core.positions import Position
 from qss_core.wire.losses import AcceptLossRequest, BatchesHeld
@@ -20,6 +20,7 @@ from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.completion import Completion
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
+from qss_store.replication.log import stale_epoch
 from qss_store.transactions.commands import AcceptLoss
 from qss_store.transactions.losses import position_before, told_decision
 from qss_store.writes.sequence_comparison import Comparison
@@ -84,12 +85,10 @@ class LossAcceptance:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         configuration = self._pod.registry.configuration(request.partition)
         if configuration.epoch != request.epoch or configuration.active != self._pod.ordinal:
-            raise StaleEpochError(
+            raise stale_epoch(
+                configuration,
                 f"partition {request.partition} is in epoch {configuration.epoch} with its active "
                 f"on pod {configuration.active}; the loss was accepted in epoch {request.epoch}",
-                partition=request.partition,
-                epoch=configuration.epoch,
-                active=configuration.active,
             )
 
     async def _held_elsewhere(self, partition: PartitionId, replica: Replica) -> BatchesHeld:

@@ -1,6 +1,6 @@
 """Refuses assignments that a pod may not take. Pure."""
 
-from qss_core.errors import MalformedRequestError, StaleEpochError, WrongStoreError
+from qss_core.errors import MalformedRequestError, WrongStoreError
 from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
@@ -10,6 +10,7 @@ from qss_core.model import (
 )
 from qss_core.spec.resource import formats_of
 from qss_core.wire.retirement import RetireRequest
+from qss_store.replication.log import stale_epoch
 
 
 def check_assignment(
@@ -46,12 +47,10 @@ def check_assignment(
 def check_retirement(request: RetireRequest, held: PartitionConfiguration, pod: Ordinal) -> None:
     """Raises StaleEpochError unless the pod holds the epoch of the request, without a role."""
     if held.epoch != request.epoch or held.role_of(pod) is not None:
-        raise StaleEpochError(
+        raise stale_epoch(
+            held,
             f"partition {held.partition} of this pod is in epoch {held.epoch}, and the request to "
             f"delete its replica is of epoch {request.epoch}",
-            partition=held.partition,
-            epoch=held.epoch,
-            active=held.active,
         )
 
 
