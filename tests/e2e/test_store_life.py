@@ -3,6 +3,7 @@
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -192,8 +193,14 @@ def test_a_store_is_scaled_up_and_down_and_keeps_its_rows(
     for replicas in (4, 3):
         here.kubectl("scale", f"qss/{words}", f"--replicas={replicas}")
         here.until(f"qss/{words}", is_balanced_over(replicas))
-        assert len(pods_of(here, words)) == replicas
+        wait_until(partial(has_pods, here, words, replicas), 90.0)
         assert kept(client, words)
+    here.kubectl("delete", "pvc", f"data-{words}-3", "--timeout=60s", timeout_s=70)
+
+
+def has_pods(here: Cluster, words: str, replicas: int) -> bool:
+    """Whether that many pods exist, those that end among them."""
+    return len(pods_of(here, words)) == replicas
 
 
 def is_balanced_over(replicas: int) -> Callable[[Object], bool]:
