@@ -1,6 +1,6 @@
 """A store's environment in memory: the resource, its pods and their disks."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, assert_never
@@ -223,22 +223,24 @@ class SimulatedPod:
 
 
 def _with_caught_up(
-    report: ReplicasReport, reports: Mapping[Ordinal, ReplicasReport]
+    report: ReplicasReport, reports: Mapping[Ordinal, ReplicasReport], uncompared: Collection[int]
 ) -> ReplicasReport:
     """The report, where each active says that the learners which follow it have caught up."""
-    held = [(pod, one.configuration) for pod, other in reports.items() for one in other.replicas]
+
+    def level_with(held: PartitionConfiguration) -> tuple[Ordinal, ...]:
+        return tuple(
+            pod
+            for pod, other in reports.items()
+            for one in other.replicas
+            if one.configuration == held and held.role_of(pod) is Role.LEARNER
+        )
+
     replicas = tuple(
         msgspec.structs.replace(
             one,
-            caught_up=tuple(
-                pod
-                for pod, configuration in held
-                if configuration == one.configuration and configuration.role_of(pod) is Role.LEARNER
-            ),
-            is_compared=True,
+            caught_up=level_with(one.configuration) if one.role is Role.ACTIVE else (),
+            is_compared=report.ordinal not in uncompared,
         )
-        if one.role is Role.ACTIVE
-        else one
         for one in report.replicas
     )
     return msgspec.structs.replace(report, replicas=replicas)
@@ -255,6 +257,7 @@ class World:
     seconds: float = 0.0
     kept: int = 0
     are_volumes_opaque: bool = False
+    uncompared: set[int] = field(default_factory=set)  # Pods that no other replica has compared.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     published: list[StoreStatus] = field(default_factory=list)
 
@@ -265,7 +268,9 @@ class World:
             pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
         }
         level = {pod: report for pod, report in reports.items() if pod not in self.lagging}
-        reports = {pod: _with_caught_up(report, level) for pod, report in reports.items()}
+        reports = {
+            pod: _with_caught_up(report, level, self.uncompared) for pod, report in reports.items()
+        }
         return Observation(
             resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
         )

@@ -154,12 +154,12 @@ def _is_served(reports: Mapping[Ordinal, ReplicasReport], entry: PartitionConfig
 def _is_sound(
     reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
 ) -> bool:
-    """Whether a pod's replica is in sync, and serves in this configuration."""
+    """Whether a pod's replica is in sync, and serves in this configuration.
+
+    One that started since another in-sync replica last compared it may have an older volume.
+    """
     replica = replica_of(reports, pod, entry)
-    return (
-        pod in entry.in_sync
-        and replica is not None
-        and replica.state == "serving"
-        and not replica.is_damaged
-        and reports[pod].ready
-    )
+    if pod not in entry.in_sync or replica is None or not reports[pod].ready:
+        return False
+    is_compared = replica.is_compared or len(entry.in_sync) == 1
+    return replica.state == "serving" and not replica.is_damaged and is_compared

@@ -13,8 +13,8 @@ def retirements(
 ) -> list[RetireReplica]:
     """The replicas to delete, of partitions whose published configuration is certain.
 
-    Every replica that a configuration names has to hold it, and its active has to serve in it:
-    until then another one might be the active by an older configuration.
+    Every replica that a configuration names has to hold it, and its active has to serve in it, on a
+    pod that has compared its data: until then the left replica may have what another one lacks.
     """
     return [
         RetireReplica(
@@ -35,7 +35,9 @@ def retirements(
 def _is_everywhere(observation: Observation, entry: PartitionConfiguration) -> bool:
     held = [replica_of(observation.reports, pod, entry) for pod in entry.replicas]
     active = replica_of(observation.reports, entry.active, entry)
-    return None not in held and active is not None and active.state == "serving"
+    if None in held or active is None or active.state != "serving":
+        return False
+    return observation.reports[entry.active].ready
 
 
 def _has_it(report: ReplicasReport, entry: PartitionConfiguration) -> bool:

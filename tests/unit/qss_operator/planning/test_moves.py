@@ -120,6 +120,18 @@ def test_a_partition_stays_where_it_is_until_its_new_replica_is_in_sync() -> Non
     check_placed(world)
 
 
+def test_no_active_goes_to_a_replica_that_was_not_compared_since_its_pod_started() -> None:
+    world = running(replicas=2, standbys=1, partitions=2)
+    entry = assignment_of(world)[0]
+    (other,) = set(entry.replicas) - {entry.active}
+    world.resource = changed(world.resource, actives=f"0={other}")
+    world.uncompared = {other}
+    assert plan(world.observation()) == []
+    world.uncompared = set()
+    world.settle(_ROUNDS)
+    assert assignment_of(world)[0].active == other
+
+
 def test_no_more_moves_than_the_new_pods_need() -> None:
     world = running(replicas=3, partitions=12)
     before = {one.partition: one.active for one in assignment_of(world)}
@@ -253,6 +265,10 @@ def test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it() -> None:
             world.apply(step)
     (entry,) = assignment_of(world)
     assert entry.replicas == (0,)
+    world.pods[0].state = "opening"
+    assert not any(isinstance(step, RetireReplica) for step in plan(world.observation()))
+    world.pods[0].state = "serving"
+    assert any(isinstance(step, RetireReplica) for step in plan(world.observation()))
     (kept,) = world.pods[0].held
     world.pods[0].held = (msgspec.structs.replace(kept, epoch=Epoch(kept.epoch - 1)),)
     assert not any(isinstance(step, RetireReplica) for step in plan(world.observation()))
