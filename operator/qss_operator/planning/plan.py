@@ -101,10 +101,11 @@ def assignment_of(
     partitions = _partitions_of(observation, known, pod)
     if partitions is None:
         return None
+    wanted = wanted_replicas(observation)  # A pod that was removed may still be there, and ends.
     return StoreAssignment(
         definition=definition_of(resource.name, known.store_id, with_decided_format(observation)),
         settings=settings_of(resource.spec),
-        pods=tuple(pod.address for pod in observation.cluster.pods),
+        pods=tuple(pod.address for pod in observation.cluster.pods if pod.ordinal < wanted),
         partitions=partitions,
         resource_uid=resource.uid,
     )

@@ -25,13 +25,11 @@ def pods_to_empty(observation: Observation) -> list[Ordinal]:
     """The pods beyond the spec's number that may still have data that only they have.
 
     The status alone does not tell, as it may be an older one. So a pod says itself that it has no
-    replica, or it is silent for long while all others hold exactly what the status says.
+    replica, or it is silent for long while all others hold exactly what the status says. A pod
+    beyond the number that was requested last is ending, as it was removed.
     """
-    beyond = [
-        pod.ordinal
-        for pod in observation.cluster.pods
-        if pod.ordinal >= observation.resource.spec.replicas
-    ]
+    kept = range(observation.resource.spec.replicas, observation.cluster.replicas)
+    beyond = [pod.ordinal for pod in observation.cluster.pods if pod.ordinal in kept]
     return [pod for pod in beyond if _may_have_data(observation, pod)]
 
 

@@ -234,6 +234,16 @@ def test_a_pod_is_removed_when_it_has_no_replica() -> None:
     assert SetReplicas(replicas=2) not in without, "the status places partitions there"
 
 
+def test_a_pod_that_ends_because_it_was_removed_is_not_asked_for_again() -> None:
+    world = running(replicas=3, partitions=6)
+    removed = world.pods[2]
+    ask_for(world, replicas=2, partitions=6)
+    world.settle(_ROUNDS)
+    removed.is_running = False
+    world.pods.append(removed)
+    assert plan(world.observation()) == []
+
+
 def test_a_person_chooses_the_pod_of_an_active() -> None:
     world = running(replicas=3, standbys=1, partitions=6)
     chosen = assignment_of(world)[4]
