@@ -12,13 +12,13 @@ from enum import Enum
 from functools import partial
 from typing import Any, assert_never
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_operator.backoff import Backoff
-from qss_operator.clock import Clock, time_of
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
@@ -40,13 +40,14 @@ from qss_operator.planning.model import (
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
+from qss_operator.times import time_of, utc
 
 logger = logging.getLogger(__name__)
 _SEND_WAIT_S = 2.0
 
 
 class Subject(Enum):
-    """What can fail beside telling a pod its assignment."""
+    """The work of a round that can fail, beside telling a pod its assignment."""
 
     CHILDREN = "what stands beside the pods"
     REPLICAS = "the number of pods"
@@ -199,7 +200,7 @@ class StoreReconciler:
                 return await self._set_replicas(step, observation)
             case PublishAssignment():
                 logger.info("%s: publishing an assignment", self._store)
-                status = status_of(observation, time_of(self._clock.utc()))
+                status = status_of(observation, time_of(utc(self._clock)))
                 assert status.assignment == step.partitions
                 await self._publish(observation.resource, status)
                 return True
@@ -293,7 +294,7 @@ class StoreReconciler:
         logger.log(level, text, self._store, what, error.code, error.message)
 
     def _forget_all_but(self, steps: Iterable[Step]) -> None:
-        """What is not planned any more is in no trouble."""
+        """Forgets the failures of work that is not planned any more."""
         planned: set[Subject | Ordinal] = {Subject.CHILDREN}
         for step in steps:
             if isinstance(step, SendAssignment):
@@ -327,7 +328,7 @@ class StoreReconciler:
 
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish what changed, not more often than the interval says; whether all is quiet."""
-        status = status_of(observation, time_of(self._clock.utc()))
+        status = status_of(observation, time_of(utc(self._clock)))
         is_quiet = isinstance(assess(observation), KnownAssignment) and all(
             pod.ordinal in observation.reports for pod in observation.cluster.pods
         )

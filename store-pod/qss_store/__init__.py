@@ -8,7 +8,7 @@ The packages by layer; a module imports from its own and from lower layers only:
     replicas                      the partitions of this pod, from assignment to visible state
     storage                       RocksDB, families, placement of rows, views
     transactions, access          the rules of batches; tokens and rights of callers
-    replication, runtime          the rules of the changelog; settings, clock, metrics
+    replication, runtime          the rules of the changelog; settings, metrics, limits
 
 A write comes in at `http.internal`, is staged by `writes.participant_service`, decided by
 `writes.coordinator_service` and applied by `replicas.apply` through `storage.commit_rows`. A read

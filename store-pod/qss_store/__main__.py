@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 
 import uvloop
 
+from qss_client.clock import Clock, SystemClock
 from qss_core.model import Ordinal, StoreName
 from qss_core.version import VERSION
 from qss_store.access.setup import protected
@@ -22,7 +23,6 @@ from qss_store.http.server import make_runner
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime import log_format as logs
-from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.command_line import (
     SettingError,
     parse_arguments,

@@ -21,10 +21,12 @@ from qss_core.positions import (
 )
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import CommitRequest
+from qss_store.writes.participant_service import check_in_turns
 from qss_store.writes.row_validation import RowValidator
-from qss_testing.pods.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
+from qss_testing.pods.write_cluster import WriteCluster, table_of, write_cluster
 
 ROWS = {b"marker-key": b'"marker-value"'}
+_ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 @pytest.fixture
@@ -108,18 +110,16 @@ async def test_a_decided_batch_is_applied_even_if_its_rows_would_be_refused_now(
     assert all(cluster.rows(partition).keys() == ROWS.keys() for partition in range(4))
 
 
-async def test_readers_run_while_rows_are_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_readers_run_while_rows_are_checked() -> None:
     turns = 0
     seen: list[int] = []
     threads: set[str] = set()
-    check = RowValidator.check
 
-    def spy(self: RowValidator, rows: pa.RecordBatch) -> None:
-        seen.append(turns)
-        threads.add(threading.current_thread().name)
-        check(self, rows)
+    class Spy(RowValidator):
+        def check(self, rows: pa.RecordBatch) -> None:
+            seen.append(turns)
+            threads.add(threading.current_thread().name)
+            super().check(rows)
 
     async def read() -> None:
         nonlocal turns
@@ -127,19 +127,16 @@ async def test_readers_run_while_rows_are_checked(
             turns += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(RowValidator, "check", spy)
-    small = serde_of("list<int32>").encode([1])
-    many = {b"key-%d" % number: small for number in range(150)}
-    async with write_cluster(tmp_path, pods=1, value_serde="list<int32>") as cluster:
-        writer = cluster.writer()
-        epoch = await writer.epoch()
-        reader = asyncio.create_task(read())
-        chunk = chunk_of(dict.fromkeys(range(4), many))
-        (await writer.put(epoch, 0, f"{epoch}.task.0", chunk)).json()
-        assert len(seen) == 4
-        assert len(set(seen)) == 2  # The reader ran after two slices.
-        assert threads == {threading.main_thread().name}
-        large = serde_of("list<int32>").encode([1] * 10_000)
-        (await writer.put(epoch, 0, f"{epoch}.task.1", chunk_of({0: {b"large": large}}))).json()
-        assert len(threads) == 2
-        reader.cancel()
+    lists = serde_of("list<int32>")
+    checks = Spy(serde_of("string"), lists)
+    small, large = lists.encode([1]), lists.encode([1] * 10_000)
+    rows = pa.record_batch({"key": [b"key"] * 150, "value": [small] * 150}, schema=_ROWS)
+    reader = asyncio.create_task(read())
+    await check_in_turns(checks, [rows] * 4)
+    assert len(seen) == 4
+    assert len(set(seen)) == 2  # The reader ran after two slices.
+    assert threads == {threading.main_thread().name}
+    large_row = pa.record_batch({"key": [b"large"], "value": [large]}, schema=_ROWS)
+    await check_in_turns(checks, [large_row])
+    assert len(threads) == 2
+    reader.cancel()

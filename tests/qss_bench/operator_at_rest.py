@@ -23,10 +23,10 @@ from aiohttp import web
 
 from e2e.environment import CRD
 from e2e.stores import is_ready, small_store
+from qss_client.clock import SystemClock
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode, encode, problem_of
-from qss_operator.clock import SystemClock, micro_time_of, time_of
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import (
     LEASES,
@@ -37,6 +37,7 @@ from qss_operator.kubernetes.api.kinds import (
     Kind,
 )
 from qss_operator.kubernetes.names import CHANGELOG_PORT, ORDINAL_LABEL, STORE_LABEL
+from qss_operator.times import micro_time_of, time_of, utc
 from qss_testing.fakes.fake_pod import FakePod
 from qss_testing.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from qss_testing.pods.ports import free_ports
@@ -104,7 +105,7 @@ class Kubelet:
                 "spec": {
                     "holderIdentity": NODE,
                     "leaseDurationSeconds": 40,
-                    "renewTime": micro_time_of(self._clock.utc()),
+                    "renewTime": micro_time_of(utc(self._clock)),
                 },
             }
             await self._api.apply(LEASES, "kube-node-lease", lease)
@@ -149,7 +150,7 @@ class Kubelet:
         data = self._directory / metadata["uid"]
         data.mkdir()
         self._pods[ip] = FakePod(StoreName(store), Ordinal(ordinal), data, metadata["uid"])
-        now = time_of(self._clock.utc())
+        now = time_of(utc(self._clock))
         running = {
             "name": pod["spec"]["containers"][0]["name"],
             "image": "none",

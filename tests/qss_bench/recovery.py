@@ -10,7 +10,7 @@ from rocksdict import Rdict
 from qss_bench.loads.bare import fill
 from qss_bench.loads.rows import VALUE_BYTES, load, make_keys
 from qss_bench.report import Figure
-from qss_store.runtime.clock import SystemClock
+from qss_client.clock import SystemClock
 from qss_testing.pods.pod_process import PodCluster
 
 KEYS = 1_000_000

@@ -4,9 +4,7 @@ import msgspec
 
 from qss_core.errors import StoreError
 from qss_operator.errors import reason_of
-from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
-
-_MESSAGE_CHARS_MAX = 1024
+from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, StoreStatus
 
 
 def refused_status(
@@ -48,20 +46,13 @@ def _with(
     status: StoreStatus | None,
     generation: int,
     now: str,
-    findings: dict[ConditionType, tuple[ConditionStatus, str, str]],
+    findings: dict[ConditionType, Finding],
 ) -> StoreStatus:
     before = status or StoreStatus()
     conditions = {one.type: one for one in before.conditions or ()}
-    for kind, (value, reason, message) in findings.items():
-        old = conditions.get(kind)
-        conditions[kind] = Condition(
-            type=kind,
-            status=value,
-            reason=reason,
-            message=message[:_MESSAGE_CHARS_MAX],
-            last_transition_time=old.last_transition_time if old and old.status is value else now,
-            observed_generation=generation,
-        )
+    conditions |= {
+        kind: before.dated(kind, finding, generation, now) for kind, finding in findings.items()
+    }
     return msgspec.structs.replace(
         before, observed_generation=generation, conditions=tuple(conditions.values())
     )

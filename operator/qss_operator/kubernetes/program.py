@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import aiohttp
 
-from qss_operator.clock import SystemClock
+from qss_client.clock import SystemClock
 from qss_operator.http_pods import HttpPods
 from qss_operator.kubernetes.access.reviewers import Reviewers
 from qss_operator.kubernetes.api.client import KubernetesApi, connect

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from qss_client.clock import SystemClock
 from qss_core.errors import Retry, StoreError
 from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
-from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.access.pod_access import PodAccess
 from qss_operator.kubernetes.access.tokens import StoreTokens
@@ -45,6 +45,7 @@ from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
 from qss_operator.resources.crd import without_nulls
+from qss_operator.times import time_of, utc
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +199,7 @@ class StoreLoop:
         self._measure(store)
         if "deletionTimestamp" in metadata:
             if (waits := await self._deletion.run_round(store)) is not None:
-                before, now = decode_status(store.get("status")), time_of(self._shared.clock.utc())
+                before, now = decode_status(store.get("status")), time_of(utc(self._shared.clock))
                 await self._publish(
                     store, deleting_status(before, metadata["generation"], waits, now)
                 )
@@ -276,7 +277,7 @@ class StoreLoop:
     async def _refuse(self, store: Object, message: str) -> None:
         before = decode_status(store.get("status"))
         generation = store["metadata"]["generation"]
-        now = time_of(self._shared.clock.utc())
+        now = time_of(utc(self._shared.clock))
         await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
 
     async def _publish_trouble(self, error: StoreError) -> None:
@@ -289,7 +290,7 @@ class StoreLoop:
                 return
             before = decode_status(store.get("status"))
             generation = store["metadata"]["generation"]
-            status = troubled_status(before, generation, error, time_of(self._shared.clock.utc()))
+            status = troubled_status(before, generation, error, time_of(utc(self._shared.clock)))
             await self._publish(store, status)
         except StoreError as further:
             logger.debug("%s: %s", self.names.store, further.message)

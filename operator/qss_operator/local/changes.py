@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from qss_client.clock import SystemClock
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import Ordinal, PartitionId, StoreName
-from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import InvalidResourceError, NotThereError
 from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import check_runs, known_store, pod_names
 from qss_operator.local.prepare import PreparedStore, as_stored, prepare, prepare_resource
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION, decode_actives, encode_actives
+from qss_operator.times import time_of, utc
 
 ANY_POD = "any"
 
@@ -151,7 +152,7 @@ async def _change(
 
 
 def _store(prepared: PreparedStore, state: StateDirectory) -> Change:
-    after = as_stored(prepared, str(uuid4()), time_of(SystemClock().utc()))
+    after = as_stored(prepared, str(uuid4()), time_of(utc(SystemClock())))
     change = Change(store=prepared.name, before=prepared.stored or {}, after=after)
     if change.is_change:
         state.write_resource(prepared.name, after)

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import aiohttp
 
+from qss_client.clock import SystemClock
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
@@ -27,6 +27,7 @@ from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import is_ready, starting_status, why
 from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.times import time_of, utc
 
 _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
@@ -88,7 +89,7 @@ async def running_stores(
         names = local.names
         for name in names:
             # The status of the last run is out of date.
-            state.write_status(name, starting_status(state.read_status(name), time_of(clock.utc())))
+            state.write_status(name, starting_status(state.read_status(name), time_of(utc(clock))))
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder(names)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
@@ -101,7 +102,7 @@ async def running_stores(
             finally:
                 await _cancel(tasks)
         for name in names:
-            mark_stopped(state, name, time_of(clock.utc()))
+            mark_stopped(state, name, time_of(utc(clock)))
 
 
 async def _stored(
@@ -111,7 +112,7 @@ async def _stored(
     async with editing(state):
         # Prepare again: the stored resources may have changed before the lock was taken.
         prepared = prepare(files, state)
-        now = time_of(clock.utc())
+        now = time_of(utc(clock))
         return LocalResources(state, [store(one, state, str(uuid4()), now) for one in prepared])
 
 

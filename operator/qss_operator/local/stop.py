@@ -3,13 +3,14 @@
 import asyncio
 import logging
 
+from qss_client.clock import SystemClock
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.cluster import end_leftovers
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import end_process
 from qss_operator.planning.status import stopped_status
+from qss_operator.times import time_of, utc
 
 _LOG = logging.getLogger(__name__)
 _WATCH_S = 0.1
@@ -27,7 +28,7 @@ async def stop_stores(state: StateDirectory) -> int:
             with state.lock():
                 ended += await end_leftovers(state)
                 for name in state.stores():
-                    mark_stopped(state, name, time_of(SystemClock().utc()))
+                    mark_stopped(state, name, time_of(utc(SystemClock())))
                 return ended
         except AlreadyRunningError:
             holder = state.holder()

@@ -77,6 +77,10 @@ class Moves(Wire, frozen=True, kw_only=True):
     pending: int
 
 
+Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
+_MESSAGE_CHARS_MAX = 1024
+
+
 class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """`status` of the resource; a member that is None is absent."""
 
@@ -99,6 +103,22 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of a type."""
         return next((entry for entry in self.conditions or () if entry.type is kind), None)
+
+    def dated(self, kind: ConditionType, finding: Finding, generation: int, now: str) -> Condition:
+        """A finding as a condition: of `now` where the condition's status changes.
+
+        `now` is in RFC 3339.
+        """
+        status, reason, message = finding
+        old = self.condition(kind)
+        return Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message[:_MESSAGE_CHARS_MAX],
+            last_transition_time=old.last_transition_time if old and old.status is status else now,
+            observed_generation=generation,
+        )
 
 
 # --- The input of a plan.
@@ -145,9 +165,6 @@ class PodState:
     def reached_at(self) -> PodAddress:
         """Where the operator calls it."""
         return self.control or self.address
-
-
-Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,6 @@ from qss_operator.planning.model import (
 from qss_operator.planning.scaling import wanted_replicas
 
 STOPPED = "Stopped"
-_MESSAGE_CHARS_MAX = 1024
 # A finding of the cluster replaces a condition with one of these reasons.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
@@ -152,7 +151,7 @@ def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStat
         if entry.reason == CREATING
         or entry.type not in (ConditionType.PROGRESSING, ConditionType.DEGRADED)
     }
-    ready = _dated(status, ConditionType.READY, finding, generation, now)
+    ready = status.dated(ConditionType.READY, finding, generation, now)
     return msgspec.structs.replace(
         status,
         replicas=0,
@@ -192,9 +191,7 @@ def _conditions(
     findings[ConditionType.DEGRADED] = _with_troubles(degraded, observation)
     before = observation.resource.status or StoreStatus()
     generation = observation.resource.generation
-    return tuple(
-        _dated(before, kind, finding, generation, now) for kind, finding in findings.items()
-    )
+    return tuple(before.dated(kind, finding, generation, now) for kind, finding in findings.items())
 
 
 def _with_troubles(degraded: Finding, observation: Observation) -> Finding:
@@ -218,21 +215,6 @@ def _held_up(
     trouble = observation.troubles[0]
     message = f"the pods cannot be created: {trouble.message}"
     return ConditionStatus.FALSE, trouble.reason, message
-
-
-def _dated(
-    before: StoreStatus, kind: ConditionType, finding: Finding, generation: int, now: str
-) -> Condition:
-    status, reason, message = finding
-    old = before.condition(kind)
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message[:_MESSAGE_CHARS_MAX],
-        last_transition_time=old.last_transition_time if old and old.status is status else now,
-        observed_generation=generation,
-    )
 
 
 def _ready(

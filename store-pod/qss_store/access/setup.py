@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from qss_client.clock import Clock
 from qss_client.http.credentials import Credentials
 from qss_core.audiences import own_audience
 from qss_store.access.review_client import ApiServer
@@ -14,7 +15,6 @@ from qss_store.access.rights import Identities
 from qss_store.access.tls import Certificates
 from qss_store.access.token_check import Guard
 from qss_store.access.token_claims import Audiences
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.command_line import service_account
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.settings import Settings

@@ -12,6 +12,7 @@ import math
 from collections import OrderedDict
 from typing import Protocol
 
+from qss_client.clock import Clock
 from qss_core.errors import AccessUnknownError
 from qss_store.access.decisions import (
     Admit,
@@ -47,7 +48,6 @@ from qss_store.access.token_claims import (
     token_of,
     why_invalid,
 )
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings
 
@@ -112,7 +112,7 @@ class Guard:
         known = None if token is None else self._known_tokens.get(digest_of(token))
         if type(known) is not KnownToken:
             return False
-        is_open = known.passes.get(route, 0.0) > self._clock.monotonic()
+        is_open = known.passes.get(route, 0.0) > self._clock.monotonic_s()
         self._metrics.fresh_hits += is_open
         return is_open
 
@@ -150,7 +150,7 @@ class Guard:
         )
 
     def _judged(self, known: Known | None, requirement: Requirement) -> Step:
-        now = self._clock.monotonic()
+        now = self._clock.monotonic_s()
         is_away = self._is_away or now < self._settled_at
         return judge(known, requirement, self.identities, now, is_away=is_away)
 
@@ -166,7 +166,7 @@ class Guard:
         assert isinstance(known, KnownToken), "only known tokens are admitted"
         known.passes[route] = step.until
         if self._known_tokens.is_useful(known):
-            self._places.welcome(address, self._clock.monotonic())
+            self._places.welcome(address, self._clock.monotonic_s())
         for due in step.renew:
             self._review(digest, token, known, due, address)
 
@@ -187,7 +187,7 @@ class Guard:
         review = self._asking.get(place)
         if review is not None:
             return review
-        now = self._clock.monotonic()
+        now = self._clock.monotonic_s()
         if now < (self._ask_again_at if self._is_away else self._failed.get(digest, -math.inf)):
             return None
         # Unknown tokens take a place, so that they cannot delay the renewal of good ones.
@@ -211,7 +211,7 @@ class Guard:
             and question is not None
             and not self._known_tokens.is_useful(found)
         )
-        self._places.give(address, self._clock.monotonic(), was_refused=was_refused)
+        self._places.give(address, self._clock.monotonic_s(), was_refused=was_refused)
 
     async def _ask(
         self, digest: bytes, token: str, known: Known | None, question: Question, *, is_good: bool
@@ -236,7 +236,7 @@ class Guard:
         self._failed.pop(digest, None)
         if self._is_away:
             self._is_away = False
-            self._settled_at = self._clock.monotonic() + _SETTLES_S
+            self._settled_at = self._clock.monotonic_s() + _SETTLES_S
             _LOG.info("the API server answers reviews again")
         return found
 
@@ -245,17 +245,17 @@ class Guard:
         async with self._probing:
             if self._is_away:
                 return False
-            if self._clock.monotonic() >= self._probed_at + _PAUSE_S:
+            if self._clock.monotonic_s() >= self._probed_at + _PAUSE_S:
                 try:
                     await self._reviewer.probe()
                 except NoReviewError:
                     return False
-                self._probed_at = self._clock.monotonic()
+                self._probed_at = self._clock.monotonic_s()
             return True
 
     def _fails(self, digest: bytes, error: NoReviewError, *, nobody: bool) -> None:
         """Notes a failed review; `nobody` means that every other token's review fails, too."""
-        again_at = self._clock.monotonic() + _PAUSE_S
+        again_at = self._clock.monotonic_s() + _PAUSE_S
         self._failed[digest] = again_at
         if len(self._failed) > _FAILED_MAX:
             self._failed.popitem(last=False)
@@ -283,7 +283,7 @@ class Guard:
             reviewed.audiences, is_peer=self._is_peer(reviewed)
         ):
             reviewed = None
-        now = self._clock.monotonic()
+        now = self._clock.monotonic_s()
         verdict = Verdict.of(now, self._settings, allowed=reviewed is not None)
         if reviewed is None:
             message = invalid or refusal_text(claims, self._audiences)
@@ -299,5 +299,5 @@ class Guard:
     async def _ask_right(self, digest: bytes, known: KnownToken, right: Right) -> KnownToken:
         request = encode_access_review(known.account, right, self.identities)
         allowed = decode_access_review(await self._reviewer.post(ACCESS_REVIEWS, request))
-        verdict = Verdict.of(self._clock.monotonic(), self._settings, allowed=allowed)
+        verdict = Verdict.of(self._clock.monotonic_s(), self._settings, allowed=allowed)
         return self._known_tokens.tell(digest, known, right, verdict)

@@ -30,7 +30,7 @@ def make_ops_app(services: PodServices) -> web.Application:
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def livez(_: web.Request) -> web.Response:
-        late_s = pod.clock.monotonic() - sweeper.turned_at
+        late_s = pod.clock.monotonic_s() - sweeper.turned_at
         alive = late_s < _LIVE_WITHIN_S
         return web.Response(status=200 if alive else 503, text="ok\n" if alive else "stalled\n")
 

@@ -70,7 +70,7 @@ class ReadContext:
 
     def deadline(self, options: ReadOptions) -> float:
         """The time by which the answer must be complete."""
-        return self.pod.clock.monotonic() + options.timeout_s
+        return self.pod.clock.monotonic_s() + options.timeout_s
 
     async def scatter(
         self,

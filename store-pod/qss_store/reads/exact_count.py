@@ -6,6 +6,7 @@ Like every scan it reads one state, in chunks with turns for other requests betw
 import asyncio
 from collections.abc import Sequence
 
+from qss_client.clock import Clock
 from qss_core.model import StoreType
 from qss_store.reads.codec import Codec
 from qss_store.reads.plans.dispatch import RowsPlan
@@ -15,7 +16,6 @@ from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
 from qss_store.reads.scans.open_scan import RowScan, open_scan
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 
 _CHUNK_ROWS_MAX = 1000
@@ -45,7 +45,7 @@ async def count_rows(scan: RowScan, clock: Clock, deadline: float) -> tuple[int,
     counted = 0
     try:
         while not scan.is_over:
-            if clock.monotonic() >= deadline:
+            if clock.monotonic_s() >= deadline:
                 raise deadline_exceeded()
             counted += scan.take(_CHUNK_ROWS_MAX).row_count
             await asyncio.sleep(0)  # Other requests take their turn.

@@ -68,7 +68,7 @@ class Gather:
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, PartitionAnswer | StoreError]:
         clock = self._reader.pod.clock
-        started = clock.monotonic()
+        started = clock.monotonic_s()
         if pod == self._reader.pod.ordinal:
             until = started + timeout_s
             return {partition: await self._ask_here(partition, until) for partition in partitions}
@@ -83,7 +83,7 @@ class Gather:
                 f"pod {address.name} sent an answer that cannot be read"
             ) from error
         execution = ExecutionTrace(clock, wanted=self._request.options.execution_info)
-        execution.add(f"peer {address.name}", clock.monotonic() - started)
+        execution.add(f"peer {address.name}", clock.monotonic_s() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}
 
     async def _ask_here(self, partition: PartitionId, until: float) -> PartitionAnswer | StoreError:
@@ -104,7 +104,7 @@ class Gather:
     ) -> tuple[Reading, msgspec.Raw]:
         """The result of a local replica; a scan of its rows takes turns with other requests."""
         plan, codec, pod = self._request.plan, self._request.codec, self._reader.pod
-        started = pod.clock.monotonic()
+        started = pod.clock.monotonic_s()
         if not isinstance(plan, FoldPlan) and plan != CountPlan(exact=True):
             return await self._look_up(partition, plan, execution)
 
@@ -120,7 +120,7 @@ class Gather:
         else:
             counted, told = await count_rows(scan, pod.clock, until)
             name, result = "count", msgspec.Raw(b"%d" % counted)
-        execution.add(name, pod.clock.monotonic() - started, f", {told}")
+        execution.add(name, pod.clock.monotonic_s() - started, f", {told}")
         return reading, result
 
     async def _look_up(
@@ -131,17 +131,17 @@ class Gather:
         if isinstance(plan, CountPlan):
             options = replace(request.options, isolation=Isolation.READ_COMMITTED)
             request = msgspec.structs.replace(request, options=options)
-        opening = clock.monotonic()
+        opening = clock.monotonic_s()
 
         def produce(reading: Reading) -> msgspec.Raw:
-            started = clock.monotonic()
+            started = clock.monotonic_s()
             execution.add("open", started - opening)
             if isinstance(plan, CountPlan):
                 counted = local.estimate_count(reading)
-                execution.add("count", clock.monotonic() - started)
+                execution.add("count", clock.monotonic_s() - started)
                 return msgspec.Raw(b"%d" % counted)
             row = local.read_point(reading, plan, _writer_of(plan, request.codec))
-            execution.read(clock.monotonic() - started, 1, int(row is not None))
+            execution.read(clock.monotonic_s() - started, 1, int(row is not None))
             return _ABSENT if row is None else msgspec.Raw(row)
 
         return await read_prepared(self._reader.pod, partition, request, produce)

@@ -192,7 +192,7 @@ class BatchGet:
         if not options.execution_info:
             return _Part(self._reader.answer_json(reading), results)
         found = sum(row is not None for row in rows)
-        execution.read(pod.clock.monotonic() - started, len(keys), found)
+        execution.read(pod.clock.monotonic_s() - started, len(keys), found)
         lines = execution.lines()
         return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 

@@ -114,7 +114,7 @@ class Scan:
         return source.left_after_failure() if source and self.is_streamed else piece
 
     def _now(self) -> float:
-        return self.reader.pod.clock.monotonic()
+        return self.reader.pod.clock.monotonic_s()
 
     def _cursor(self, pieces: Iterable[Piece]) -> str | None:
         codec = self.request.codec

@@ -155,10 +155,10 @@ class TimeScan:
     async def _ask(
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, _Part | StoreError]:
-        deadline = self.reader.pod.clock.monotonic() + timeout_s
+        deadline = self.reader.pod.clock.monotonic_s() + timeout_s
         found: dict[PartitionId, _Part | StoreError] = {}
         for partition in partitions:
-            left_s = deadline - self.reader.pod.clock.monotonic()
+            left_s = deadline - self.reader.pod.clock.monotonic_s()
             try:
                 if left_s <= 0:
                     raise deadline_exceeded()
@@ -181,7 +181,7 @@ class TimeScan:
         """The first rows of a local replica: scans all of them, in turns with other requests."""
         pod = self.reader.pod
         execution = ExecutionTrace(pod.clock, wanted=self.request.options.execution_info)
-        started = pod.clock.monotonic()
+        started = pod.clock.monotonic_s()
 
         def produce(reading: Reading) -> tuple[TimedPlan, _Rows, _Row | None]:
             plan = visible(reading, self._narrowed(piece))
@@ -204,13 +204,13 @@ class TimeScan:
                     await self._pause(deadline)
                 row = next(rows, None)
         lines = await self._lines(piece.partition, page.rows(), deadline)
-        seconds = pod.clock.monotonic() - started
+        seconds = pod.clock.monotonic_s() - started
         execution.add("scan", seconds, f", {looked_at} rows scanned, {len(lines)} returned")
         answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
         return _Part(answer, lines, is_end=not page.is_cut)
 
     async def _pause(self, deadline: float) -> None:
-        if self.reader.pod.clock.monotonic() >= deadline:
+        if self.reader.pod.clock.monotonic_s() >= deadline:
             raise deadline_exceeded()
         await asyncio.sleep(0)
 

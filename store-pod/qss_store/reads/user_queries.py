@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from qss_client.clock import Clock
 from qss_core.errors import MalformedRequestError, StoreError, TooLargeError
 from qss_core.model import StoreDefinition
 from qss_core.queries.types import decode_query
@@ -25,7 +26,6 @@ from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
 from qss_store.reads.scans.open_scan import RowScan, open_scan
 from qss_store.reads.scans.replica_reads import CHUNK_ROWS_MAX
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import PartitionQuery, QueryType
 
@@ -90,7 +90,7 @@ async def fold(
         query = _guarded(plan.name, plan.make)
         wants_more = True
         while wants_more and not scan.is_over:
-            if clock.monotonic() >= deadline:
+            if clock.monotonic_s() >= deadline:
                 raise deadline_exceeded()
             rows = _ROWS.decode(b"[%b]" % scan.take(CHUNK_ROWS_MAX).data)
             if rows:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import (
     Epoch,
@@ -37,7 +38,6 @@ from qss_store.replication.entries import (
     encode_offset,
 )
 from qss_store.replication.follower import SentEntry, Take
-from qss_store.runtime.clock import Clock
 from qss_store.storage.commit_rows.commit_writer import APPLIED, APPLYING
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import (
@@ -324,7 +324,7 @@ class Changelog:
         Entries from `open_floor` on stay. While an entry is being applied, the cut is put off.
         """
         self._bytes_when_cut = self._bytes_total
-        if self.pin is not None and self._clock.monotonic() < self.pin[1]:
+        if self.pin is not None and self._clock.monotonic_s() < self.pin[1]:
             open_floor = min(self.pin[0], self.pin[0] if open_floor is None else open_floor)
         if self.log.applied < self.log.watermark:
             self.is_cut_owed = True

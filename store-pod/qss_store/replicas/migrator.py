@@ -61,13 +61,13 @@ class Migrator:
         has_moved = False
         try:
             await replica.migration.compact()
-            started = clock.monotonic()
+            started = clock.monotonic_s()
             while step := await replica.format_change.move_rows(self._settings.migration_step_rows):
                 has_moved = True
                 metrics.migrated_records.inc(step.rows)
-                took_s = clock.monotonic() - started
+                took_s = clock.monotonic_s() - started
                 await asyncio.sleep(pause_after(took_s, self._settings.migration_share))
-                started = clock.monotonic()
+                started = clock.monotonic_s()
         except StoreError as error:
             if replica.migration.failure is None:
                 told = "partition %s: rows stay in an older format for now: %s"

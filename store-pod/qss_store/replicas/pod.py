@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from qss_client.clock import Clock
 from qss_core.errors import (
     NotReadyError,
     StaleEpochError,
@@ -48,7 +49,6 @@ from qss_store.replicas.volume.room import VolumeRoom
 from qss_store.replicas.volume.sync_marks import SyncMarks
 from qss_store.replication.lease import Support
 from qss_store.runtime.blocking import run_blocking
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.request_memory import RequestMemory
@@ -91,7 +91,7 @@ class Pod:
         self.recent = DecodedRows(settings.decoded_rows_bytes_max)
         most = settings.request_memory_bytes  # 0 where it is not set.
         self.request_memory = RequestMemory(most) if most else RequestMemory()
-        self.turns = HeavyTurns(clock.monotonic)
+        self.turns = HeavyTurns(clock.monotonic_s)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self.send_signal = SendSignal()
         self._promises: dict[PartitionId, Support] = {}

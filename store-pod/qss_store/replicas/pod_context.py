@@ -5,13 +5,13 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionId, StoreName, StoreSettings
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.replication.lease import Support
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings

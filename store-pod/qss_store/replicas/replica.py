@@ -87,8 +87,9 @@ class Replica:
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )
         self._end_at_start = changelog.log.end
+        now_s = context.clock.monotonic_s
         self.followers = Followers(
-            changelog, lambda: self.hello, context.clock.monotonic, self._acknowledged, self._prove
+            changelog, lambda: self.hello, now_s, self._acknowledged, self._prove
         )
         self.format_change = FormatChange(
             engine, self.migration, self._views, changing, changelog.sync
@@ -263,7 +264,7 @@ class Replica:
         """
         await run_blocking(self.engine.flush)
         async with self._parts.changing:
-            until_s = self._context.clock.monotonic() + _PIN_S
+            until_s = self._context.clock.monotonic_s() + _PIN_S
             self._changelog.pin = (self.log.applied, until_s)
             await run_blocking(self.engine.checkpoint, path)
         await self._changelog.sync()

@@ -112,7 +112,7 @@ class Machine:
             case Stage():
                 return Outcome(self.participant.apply_stage(offset, entry.wall_time_ms, command))
             case Commit():
-                plan = self.participant.plan_commit(offset, command.commit)
+                plan = self.participant.apply_commit(offset, command.commit)
                 return Outcome(plan.changes if plan else {}, plan)
             case Abort():
                 return Outcome(self.participant.apply_abort(command))

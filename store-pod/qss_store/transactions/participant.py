@@ -227,7 +227,7 @@ class Participant:
             listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
         return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
-    def plan_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
+    def apply_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
         """Advances the state by a commit and returns the plan that applies its rows.
 
         None where the commit was applied before. `offset` is that of the Commit entry, whose

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, decode_chunk, rows_of, split_batches
 from qss_client.chunks.chunk_schema import layout_of
@@ -105,17 +106,7 @@ class ParticipantService:
         definition = self._pod.registry.placed().definition
         checks = RowValidator(serde_of(definition.key_serde), serde_of(definition.value_serde))
         batches = [batch for one in slices for batch in one.batches]
-        spent = 0.0  # The share of the turn that is used up.
-        for batch in batches:
-            for rows, share in checks.pieces(batch):
-                if checks.is_slow and share > 1:
-                    await run_blocking(checks.check, rows)
-                else:
-                    checks.check(rows)
-                spent += share
-                if spent >= 1:
-                    spent = 0.0
-                    await asyncio.sleep(0)  # Readers take their turn.
+        await check_in_turns(checks, batches)
         indexing = self._pod.indexing
         if indexing is None:
             return
@@ -334,3 +325,21 @@ def _staged(one: Slice, begun: AppendWait | StoreError | None) -> SliceResult:
 def _number_of(partition: str) -> int:
     """The number of a partition; -1, which no partition has, for other text."""
     return int(partition) if partition.isascii() and partition.isdecimal() else -1
+
+
+async def check_in_turns(checks: RowValidator, batches: Iterable[pa.RecordBatch]) -> None:
+    """Checks rows on the event loop, piece by piece, and lets readers run between the pieces.
+
+    A large row that Python code checks leaves the event loop. Raises MalformedRequestError.
+    """
+    spent = 0.0  # The share of the turn that is used up.
+    for batch in batches:
+        for rows, share in checks.pieces(batch):
+            if checks.is_slow and share > 1:
+                await run_blocking(checks.check, rows)
+            else:
+                checks.check(rows)
+            spent += share
+            if spent >= 1:
+                spent = 0.0
+                await asyncio.sleep(0)

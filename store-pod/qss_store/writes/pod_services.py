@@ -6,6 +6,7 @@ database.
 
 from dataclasses import dataclass
 
+from qss_client.clock import Clock
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
@@ -13,7 +14,6 @@ from qss_store.replicas.sending.copying import Copies
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.senders import Senders
 from qss_store.replicas.sending.snapshots import Snapshots
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.plugins import Extensions

@@ -28,7 +28,7 @@ class Sweeper:
         self._coordination = coordination
         self._peers = peers
         self.settings = settings
-        self.turned_at = pod.clock.monotonic()
+        self.turned_at = pod.clock.monotonic_s()
 
     async def run(self) -> None:
         while True:
@@ -102,12 +102,12 @@ class Sweeper:
     async def watch_loop(self) -> None:
         """Measures stalls of the event loop."""
         clock = self._pod.clock
-        monitor = LoopMonitor(clock.monotonic(), clock.cpu_s())
+        monitor = LoopMonitor(clock.monotonic_s(), clock.cpu_s())
         tick_s = WORK_TICK_S
-        self.turned_at = clock.monotonic()
+        self.turned_at = clock.monotonic_s()
         while True:
             before = self.turned_at  # The time between two sleeps counts, too.
             await asyncio.sleep(tick_s)
-            self.turned_at = clock.monotonic()
+            self.turned_at = clock.monotonic_s()
             self._pod.metrics.stalled(max(0.0, self.turned_at - before - tick_s))
             tick_s = monitor.next_tick_s(self.turned_at, clock.cpu_s())

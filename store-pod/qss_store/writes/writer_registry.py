@@ -23,7 +23,7 @@ class WriterRegistry:
 
     def hear(self, writer: Writer) -> None:
         """Notes a request of the writer's open run."""
-        self.last_heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
+        self.last_heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic_s()
 
     def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Keeps a run open. Raises StaleWriterError where it is closed or fenced."""
@@ -48,7 +48,7 @@ class WriterRegistry:
         )
 
     def _silent_s(self, writer: Writer) -> float:
-        now = self._pod.clock.monotonic()
+        now = self._pod.clock.monotonic_s()
         return now - self.last_heard.setdefault((writer.name, writer.writer_epoch), now)
 
     def longest_silence_s(self) -> float:

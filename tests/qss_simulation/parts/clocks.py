@@ -15,20 +15,15 @@ class MachineClock:
         self._loop = loop
         self.jumped_s = 0.0
 
-    def monotonic(self) -> float:
+    def monotonic_s(self) -> float:
         """Seconds of the running node's clock."""
         return self._loop.time()
-
-    monotonic_s = monotonic
 
     def cpu_s(self) -> float:
         """As if the process always worked."""
         return self._loop.time()
 
-    def utc(self) -> datetime:
-        """The time of day in UTC, with its jumps."""
-        return _BEGIN + timedelta(seconds=self._loop.now_s + self.jumped_s)
-
     def wall_ms(self) -> int:
-        """The time of day, in milliseconds since 1970."""
-        return int(self.utc().timestamp() * 1000)
+        """The time of day with its jumps, in milliseconds since 1970."""
+        time_of_day = _BEGIN + timedelta(seconds=self._loop.now_s + self.jumped_s)
+        return int(time_of_day.timestamp() * 1000)

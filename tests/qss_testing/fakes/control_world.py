@@ -387,8 +387,11 @@ class World:
         simulated.accept_loss(request.partition, request.epoch, request.assignment)
         return simulated.report()
 
-    def utc(self) -> datetime:
-        return datetime.fromisoformat(NOW)
+    def wall_ms(self) -> int:
+        return int(datetime.fromisoformat(NOW).timestamp() * 1000)
+
+    def cpu_s(self) -> float:
+        return self.seconds
 
     def monotonic_s(self) -> float:
         return self.seconds

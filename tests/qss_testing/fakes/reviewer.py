@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from qss_store.runtime.clock import SystemClock
+from qss_client.clock import SystemClock
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, RefusalError
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
+from qss_client.clock import SystemClock
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import Ordinal, StoreDefinition
 from qss_core.wire.messages import (
@@ -21,7 +22,6 @@ from qss_core.wire.messages import (
 )
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.runtime.clock import SystemClock
 from qss_store.runtime.settings import Settings
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.pod_services import PodServices, build_pod

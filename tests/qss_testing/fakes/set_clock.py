@@ -12,7 +12,7 @@ class SetClock:
     def wall_ms(self) -> int:
         return int(self.now_s * 1000)
 
-    def monotonic(self) -> float:
+    def monotonic_s(self) -> float:
         return self.now_s
 
     def cpu_s(self) -> float:

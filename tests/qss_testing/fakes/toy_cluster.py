@@ -8,12 +8,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from qss_client.clock import SystemClock
 from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
-from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import (
     EVENTS,

@@ -62,10 +62,13 @@ class LoopClock:
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def utc(self) -> datetime:
-        return (
-            datetime(2026, 11, 21, tzinfo=UTC) + self._skew + timedelta(seconds=self.monotonic_s())
-        )
+    def wall_ms(self) -> int:
+        seconds = timedelta(seconds=self.monotonic_s())
+        time_of_day = datetime(2026, 11, 21, tzinfo=UTC) + self._skew + seconds
+        return int(time_of_day.timestamp() * 1000)
+
+    def cpu_s(self) -> float:
+        return self.monotonic_s()
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, Result]) -> Result:

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random  # noqa: TID251 the test brings a seeded one.
 from typing import Any, TypeVar
 
+from qss_client.clock import Clock, SystemClock
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import (
     Epoch,
@@ -36,7 +37,6 @@ from qss_core.wire.messages import (
 )
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
 from qss_store.writes.pod_services import build_pod

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
+from qss_client.clock import Clock, SystemClock
 from qss_core.errors import NotReadyError
 from qss_core.model import (
     Epoch,
@@ -43,7 +44,6 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
-from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from qss_client.chunks.chunk import encode_slice
+from qss_client.clock import Clock, SystemClock
 from qss_core.errors import NotReadyError
 from qss_core.model import (
     Ordinal,
@@ -33,7 +34,6 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
-from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Decide

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from qss_client.clock import Clock, SystemClock
 from qss_core.errors import StoreError
-from qss_operator.clock import Clock, SystemClock
 from qss_operator.kubernetes.api.connection import Answer, Connection, find_source
 from qss_operator.kubernetes.api.errors import (
     AlreadyExistsError,

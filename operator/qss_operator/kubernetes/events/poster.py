@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
-from qss_operator.clock import Clock
 from qss_operator.kubernetes.api.errors import NotFoundError
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.api.requests import Object
@@ -23,6 +23,7 @@ from qss_operator.kubernetes.events.rules import (
     bounded,
     event_of,
 )
+from qss_operator.times import utc
 
 logger = logging.getLogger(__name__)
 
@@ -97,13 +98,13 @@ class Events:
         namespace = happening.subject.namespace
         if posted is not None:
             try:
-                patch = again_patch(posted, self._clock.utc())
+                patch = again_patch(posted, utc(self._clock))
                 await self._api.merge_patch(EVENTS, namespace, posted.name, patch)
             except NotFoundError:
                 self._memory.forget(happening)
             else:
                 return
-        event = event_of(happening, self._token(), self._reporter, self._clock.utc())
+        event = event_of(happening, self._token(), self._reporter, utc(self._clock))
         await self._api.create(EVENTS, namespace, event)
         self._memory.made(happening, event["metadata"]["name"], now_s)
 

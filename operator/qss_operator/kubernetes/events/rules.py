@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from qss_operator.clock import time_of
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.api.requests import FIELD_MANAGER, Object
+from qss_operator.times import time_of
 
 _MESSAGE_BYTES_MAX = 1024  # The API server counts bytes.
 _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")

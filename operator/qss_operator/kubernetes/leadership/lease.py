@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol, assert_never
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
-from qss_operator.clock import Clock
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.api.errors import AlreadyExistsError, NotFoundError
 from qss_operator.kubernetes.api.kinds import LEASES, Kind
@@ -31,6 +31,7 @@ from qss_operator.kubernetes.leadership.lease_rules import (
     released_lease,
     taken_lease,
 )
+from qss_operator.times import utc
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,7 @@ class Leadership:
 
     async def _has_released(self, lease: Object) -> bool:
         try:
-            await self._replace(released_lease(lease, self._clock.utc()))
+            await self._replace(released_lease(lease, utc(self._clock)))
         except ConflictError:
             return False
         return True
@@ -170,11 +171,11 @@ class Leadership:
                 self._say_once(f"{action.holder} leads; this one waits")
                 return False
             case MakeLease():
-                body = new_lease(self._settings, self._clock.utc())
+                body = new_lease(self._settings, utc(self._clock))
                 self._keep(await self._api.create(LEASES, self._settings.namespace, body), seen_s)
             case TakeLease():
                 assert lease is not None
-                body = taken_lease(lease, self._settings, self._clock.utc())
+                body = taken_lease(lease, self._settings, utc(self._clock))
                 self._keep(await self._replace(body), seen_s)
             case _:
                 assert_never(action)
@@ -194,7 +195,7 @@ class Leadership:
     async def _try_to_renew(self) -> str | None:
         started_s = self._clock.monotonic_s()
         assert self._lease is not None
-        body = taken_lease(self._lease, self._settings, self._clock.utc())
+        body = taken_lease(self._lease, self._settings, utc(self._clock))
         try:
             self._keep(await self._replace(body), started_s)
         except ConflictError:
@@ -204,7 +205,7 @@ class Leadership:
                 return "was deleted"
             if holder_of(lease) != self._settings.identity:
                 return f"was taken by {holder_of(lease) or 'nobody'}"
-            body = taken_lease(lease, self._settings, self._clock.utc())
+            body = taken_lease(lease, self._settings, utc(self._clock))
             self._keep(await self._replace(body), started_s)
         return None
 

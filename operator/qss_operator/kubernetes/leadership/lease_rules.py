@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from qss_operator.clock import micro_time_of
 from qss_operator.kubernetes.api.kinds import LEASES
 from qss_operator.kubernetes.api.requests import Object
+from qss_operator.times import micro_time_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 
 from qss_client.cli.tables import table_lines
+from qss_client.clock import SystemClock
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock, time_of
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import known_store
 from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import attention, stopped_status
+from qss_operator.times import time_of, utc
 
 _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
@@ -49,7 +50,7 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
     """The present status: a run that was killed has not published that it stopped."""
     status = state.read_status(name) or StoreStatus()
     if name not in state.running():
-        return stopped_status(status, time_of(SystemClock().utc()))
+        return stopped_status(status, time_of(utc(SystemClock())))
     return status
 
 

@@ -121,9 +121,9 @@ class PointApi:
     def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
         clock = self._reader.pod.clock
         execution = ExecutionTrace(clock, wanted=ask.read.options.execution_info)
-        started = clock.monotonic()
+        started = clock.monotonic_s()
         body = self._body(ask, reading)
-        execution.read(clock.monotonic() - started, 1, int(body is not None))
+        execution.read(clock.monotonic_s() - started, 1, int(body is not None))
         self._reader.large_rows.note(ask.partition, ask.read.plan.key, len(body or b""))
         headers = self._headers(ask, reading)
         if body is None:

@@ -150,7 +150,7 @@ class ScanApi:
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
         if not is_json:
-            now = self._reader.pod.clock.monotonic()
+            now = self._reader.pod.clock.monotonic_s()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
             return ReadBudget(limit, int(bytes_max), now + seconds)

@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
+from qss_client.clock import Clock
 from qss_core.errors import DeadlineExceededError, StoreError
 from qss_core.model import Ordinal, PartitionId, PodAddress
 from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.request_memory import NoMemoryError
 
 Answer = TypeVar("Answer")
@@ -31,7 +31,7 @@ async def scatter(
     found: dict[PartitionId, Answer | StoreError] = {}
     pending = dict(routers)
     while pending:
-        remaining_s = deadline - clock.monotonic()
+        remaining_s = deadline - clock.monotonic_s()
         answers = await _ask_round(pending, ask, remaining_s)
         for partition, answer in answers.items():
             if isinstance(answer, NoMemoryError):

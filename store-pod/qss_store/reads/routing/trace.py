@@ -7,7 +7,7 @@ scanned and returned, a custom query type by its name, and `peer POD` (the whole
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from qss_store.runtime.clock import Clock
+from qss_client.clock import Clock
 
 _UNTIMED = nullcontext()  # Shared by concurrent requests, since it has no state.
 
@@ -26,9 +26,9 @@ class ExecutionTrace:
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        started = self._clock.monotonic()
+        started = self._clock.monotonic_s()
         yield
-        self.add(name, self._clock.monotonic() - started)
+        self.add(name, self._clock.monotonic_s() - started)
 
     def add(self, name: str, seconds: float, what: str = "") -> None:
         """Adds the line of a layer."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from qss_client.clock import Clock
 from qss_core.errors import MalformedBytesError, UnreachableError
 from qss_core.queries.requests import (
     MARK_START,
@@ -32,7 +33,6 @@ from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 from qss_store.reads.scans.open_scan import RowScan
 from qss_store.reads.scans.replica_reads import NO_ROWS, SCAN_ROWS_MAX, Chunk
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 
 
@@ -84,7 +84,7 @@ class LocalSource:
         self._has_begun = False
 
     async def more(self) -> Chunk:
-        now = self._clock.monotonic()
+        now = self._clock.monotonic_s()
         until = now + self._patience_s
         while not (self._scan.is_over or self._budget.is_spent(now) or now >= until):
             if self._has_begun:
@@ -92,9 +92,9 @@ class LocalSource:
             self._has_begun = True
             left = self._budget.rows_left
             async with self._turns:
-                started = self._clock.monotonic()
+                started = self._clock.monotonic_s()
                 chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
-                now = self._clock.monotonic()
+                now = self._clock.monotonic_s()
             self._seconds += now - started
             if chunk.row_count:
                 return chunk

@@ -129,7 +129,7 @@ class ApplyLoop:
         self, offset: Offset, outcome: Outcome, plan: CommitPlan, batch: Batch
     ) -> None:
         parts, clock = self._parts, self._parts.context.clock
-        started = clock.monotonic()
+        started = clock.monotonic_s()
         async with parts.changing:
             expired = await self._write_rows(offset, plan, batch)
             await self._changelog.sync()
@@ -141,7 +141,7 @@ class ApplyLoop:
                 families = parts.families()
                 left = families.leftovers(parts.engine.families(), plan.stream_time)
                 await drop_families(parts.engine, left)
-        parts.context.metrics.committed(clock.monotonic() - started, plan.records, expired)
+        parts.context.metrics.committed(clock.monotonic_s() - started, plan.records, expired)
 
     async def _write_rows(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
         """Writes the rows of a commit, with `batch`; returns the number of expired rows."""

@@ -66,7 +66,7 @@ class Following:
         return self._freshness.now(self._now_s())
 
     def _now_s(self) -> float:
-        return self._parts.context.clock.monotonic()
+        return self._parts.context.clock.monotonic_s()
 
     def hear(self, configuration: PartitionConfiguration) -> None:
         """Takes a configuration from another pod, where it is newer than the own one."""

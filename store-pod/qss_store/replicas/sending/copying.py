@@ -157,7 +157,7 @@ class Copies:
     async def _pace(self, size: int) -> None:
         """Waits as long as the set rate says, over all copies of this pod."""
         rate = self._pod.registry.placed().settings.snapshot_bytes_per_s
-        now_s = self._pod.clock.monotonic()
+        now_s = self._pod.clock.monotonic_s()
         self._free_at_s = max(self._free_at_s, now_s) + size / rate
         if self._free_at_s > now_s:
             await asyncio.sleep(self._free_at_s - now_s)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import Epoch, Ordinal, PartitionId, StoreId
 from qss_store.replicas.registry import Registry
@@ -24,7 +25,6 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
-from qss_store.runtime.clock import Clock
 from qss_store.runtime.peer_client import Transport
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class PeerSender:
         self._clock = clock
         self._timeout_s = timeout_s
         self._failures = 0
-        self._answered_s = clock.monotonic()
+        self._answered_s = clock.monotonic_s()
         self._is_told = False
 
     async def run(self) -> None:
@@ -92,7 +92,7 @@ class PeerSender:
         ungreeted = [one for one in replicas if one.followers.owes_hello(self._peer)]
         if ungreeted:
             await self._greet(ungreeted[:_GREETED_AT_ONCE])
-        now_s = self._clock.monotonic()
+        now_s = self._clock.monotonic_s()
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)
         sending = [one for one in replicas if one.followers.sends_to(self._peer)]
@@ -163,7 +163,7 @@ class PeerSender:
             appends=tuple(append for _, append in appends),
             copies=tuple(one.log.configuration for one in copies),
         )
-        sent_s = self._clock.monotonic()
+        sent_s = self._clock.monotonic_s()
         data = await self._send(APPEND_PATH, encode_message(request))
         answer = decode_message(data, AppendAnswer)
         by_partition: dict[PartitionId, tuple[Replica, Append]] = {
@@ -200,7 +200,7 @@ class PeerSender:
         if self._is_told:
             _LOG.info("pod %s answers again", self._peer)
         self._failures, self._is_told = 0, False
-        self._answered_s = self._clock.monotonic()
+        self._answered_s = self._clock.monotonic_s()
         return answer
 
     @property
@@ -215,7 +215,7 @@ class PeerSender:
         """Notes that the pod did not answer, and waits before the next try."""
         for replica in replicas:
             replica.followers.failed(self._peer)
-        silent_s = self._clock.monotonic() - self._answered_s
+        silent_s = self._clock.monotonic_s() - self._answered_s
         if silent_s > _TOLD_AFTER_S and not self._is_told:
             self._is_told = True
             _LOG.warning(
@@ -230,7 +230,7 @@ class PeerSender:
 
     async def _wait(self, replicas: Sequence[Replica]) -> None:
         """Returns when a request is due, or may be because something was appended."""
-        now_s = self._clock.monotonic()
+        now_s = self._clock.monotonic_s()
         dues = [
             one.followers.due_s(self._peer, self._lease_ms / 1000)
             for one in replicas

@@ -131,7 +131,7 @@ class Snapshots:
             raise WrongStoreError(f"this pod serves store id {held}, not {named}")
 
     def _now_s(self) -> float:
-        return self._pod.clock.monotonic()
+        return self._pod.clock.monotonic_s()
 
 
 def _files_in(path: Path) -> tuple[SnapshotFile, ...]:

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from qss_operator.clock import micro_time_of, time_of
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.leadership.lease_rules import (
     LeaseSettings,
@@ -17,6 +16,7 @@ from qss_operator.kubernetes.leadership.lease_rules import (
     released_lease,
     taken_lease,
 )
+from qss_operator.times import micro_time_of, time_of
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=5, microseconds=7)

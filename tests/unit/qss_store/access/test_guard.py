@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from qss_client.clock import SystemClock
 from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
 from qss_store.access.review_limits import OF_STRANGERS_MAX
 from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_review
 from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.access.token_check import Guard
 from qss_store.access.token_claims import Audiences
-from qss_store.runtime.clock import SystemClock
 from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings
 from qss_testing.fakes.reviewer import AUDIENCE, make_token
@@ -32,11 +32,11 @@ AUDIENCES = Audiences(own=AUDIENCE)
 class LoopTime:
     """The time of the virtual loop from the start of the test."""
 
-    def monotonic(self) -> float:
+    def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
 
     def wall_ms(self) -> int:
-        return SystemClock().wall_ms() + int(self.monotonic() * 1000)
+        return SystemClock().wall_ms() + int(self.monotonic_s() * 1000)
 
     def cpu_s(self) -> float:
         return 0.0

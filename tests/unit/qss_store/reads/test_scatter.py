@@ -2,6 +2,7 @@
 
 import asyncio
 
+from qss_client.clock import SystemClock
 from qss_core.errors import (
     DeadlineExceededError,
     NotActiveError,
@@ -12,7 +13,6 @@ from qss_core.model import Ordinal, PartitionId, PodAddress, PodName
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import Answers, scatter
-from qss_store.runtime.clock import SystemClock
 from qss_testing.pods.stores import configuration
 
 PODS = [
@@ -50,7 +50,7 @@ class Pods:
 async def test_one_request_for_each_pod() -> None:
     pods = Pods()
     placed = routers((0, ()), (1, ()), (0, ()), (2, ()))
-    found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic() + 5, CLOCK)
+    found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic_s() + 5, CLOCK)
     assert found == {0: "0", 1: "1", 2: "0", 3: "2"}
     assert sorted(pods.asked) == [(0, [0, 2]), (1, [1]), (2, [3])]
 
@@ -58,7 +58,7 @@ async def test_one_request_for_each_pod() -> None:
 async def test_the_partitions_of_a_pod_that_is_down_go_to_their_other_replicas() -> None:
     pods = Pods(0)
     placed = routers((0, (1,)), (0, (2,)), (0, ()))
-    found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic() + 5, CLOCK)
+    found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic_s() + 5, CLOCK)
     assert {partition: found[PartitionId(partition)] for partition in (0, 1)} == {0: "1", 1: "2"}
     assert isinstance(found[PartitionId(2)], UnreachableError)
 
@@ -74,14 +74,14 @@ async def test_one_partitions_failure_is_its_own() -> None:
         return {p: moved if p == 0 and pod == 1 else f"{pod}" for p in partitions}
 
     placed = routers((1, ()), (1, ()))
-    found = await scatter(placed, ask, PODS, CLOCK.monotonic() + 5, CLOCK)
+    found = await scatter(placed, ask, PODS, CLOCK.monotonic_s() + 5, CLOCK)
     assert found == {0: "2", 1: "1"}
     assert asked == [1, 2]
 
 
 async def test_nobody_is_asked_after_the_deadline() -> None:
     pods = Pods()
-    found = await scatter(routers((0, (1,))), pods.ask, PODS, CLOCK.monotonic() - 1, CLOCK)
+    found = await scatter(routers((0, (1,))), pods.ask, PODS, CLOCK.monotonic_s() - 1, CLOCK)
     assert isinstance(found[PartitionId(0)], DeadlineExceededError)
     assert pods.asked == []
 
@@ -100,7 +100,7 @@ async def test_who_gives_up_leaves_nobody_waiting() -> None:
         return {}
 
     placed = routers((0, ()), (1, ()))
-    task = asyncio.create_task(scatter(placed, hang, PODS, CLOCK.monotonic() + 60, CLOCK))
+    task = asyncio.create_task(scatter(placed, hang, PODS, CLOCK.monotonic_s() + 60, CLOCK))
     await waiting.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

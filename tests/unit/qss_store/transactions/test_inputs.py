@@ -25,7 +25,7 @@ def commit(sequence: int, writer: str, **members: Any) -> PartitionCommit:
 
 
 def applied(participant: Participant, sequence: int, writer: str, **members: Any) -> None:
-    plan = participant.plan_commit(Offset(sequence), commit(sequence, writer, **members))
+    plan = participant.apply_commit(Offset(sequence), commit(sequence, writer, **members))
     assert plan is not None
     STORED.update({key: value for key, value in plan.changes.items() if value is not None})
     for key in [key for key, value in plan.changes.items() if value is None]:

@@ -29,7 +29,7 @@ def commit(sequence: int, **members: Any) -> PartitionCommit:
 
 
 def applied(participant: Participant, one: PartitionCommit) -> None:
-    assert participant.plan_commit(Offset(one.sequence), one) is not None
+    assert participant.apply_commit(Offset(one.sequence), one) is not None
 
 
 def held(sequence: int) -> BatchesHeld:

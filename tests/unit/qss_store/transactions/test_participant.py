@@ -74,7 +74,7 @@ def commit(
 
 
 def applied(participant: Participant, one: PartitionCommit) -> CommitPlan:
-    plan = participant.plan_commit(Offset(9), one)
+    plan = participant.apply_commit(Offset(9), one)
     assert plan is not None
     return plan
 
@@ -97,13 +97,13 @@ def test_only_the_listed_chunks_are_applied_and_the_others_of_the_batch_are_drop
 
 def test_a_commit_that_was_applied_is_told_so_and_changes_nothing(participant: Participant) -> None:
     applied(participant, commit(1))
-    assert participant.plan_commit(Offset(9), commit(1)) is None
+    assert participant.apply_commit(Offset(9), commit(1)) is None
     assert participant.sequence == 1
 
 
 def test_a_commit_before_its_turn_is_sent_back(participant: Participant) -> None:
     with pytest.raises(OutOfOrderError):
-        participant.plan_commit(Offset(9), commit(2))
+        participant.apply_commit(Offset(9), commit(2))
     assert participant.sequence == 0
 
 
@@ -122,7 +122,7 @@ def test_a_chunk_counts_only_as_the_commit_names_it(
     for offset, one in enumerate(held):
         participant.apply_stage(Offset(offset), 0, one)
     with pytest.raises(ChunkMissingError):
-        participant.plan_commit(Offset(9), commit(1, "1.a.0"))
+        participant.apply_commit(Offset(9), commit(1, "1.a.0"))
 
 
 def test_a_chunk_of_another_run_is_no_chunk_of_this_batch(participant: Participant) -> None:

@@ -91,7 +91,7 @@ def test_the_participant_remembers_the_run_of_the_last_commit_also_from_its_rows
         wall_time_ms=5,
         replace=False,
     )
-    plan = participant.plan_commit(Offset(9), commit)
+    plan = participant.apply_commit(Offset(9), commit)
     assert plan is not None
     rows |= plan.changes
     assert participant.uncommitted().chunks == ()

@@ -1,7 +1,7 @@
-"""Time as an argument: everything that a pod decides about rows by time uses this clock.
+"""Time as an argument: what a pod, an operator or a command decides by time uses this clock.
 
-Only this module reads the time of day. The listeners measure requests and connections with the
-process's monotonic time, and `free_space` limits by it how often the volume is looked at.
+Only this module reads the time of day. The listeners of a pod measure requests and connections with
+the process's monotonic time, and `free_space` limits by it how often the volume is looked at.
 """
 
 import time
@@ -14,7 +14,8 @@ class Clock(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since 1970; may jump."""
 
-    def monotonic(self) -> float: ...
+    def monotonic_s(self) -> float:
+        """Seconds since some moment, never going back."""
 
     def cpu_s(self) -> float:
         """Seconds of CPU that this process has used."""
@@ -24,9 +25,8 @@ class SystemClock:
     def wall_ms(self) -> int:
         return int(time.time() * 1000)  # noqa: TID251 this is the clock.
 
-    def monotonic(self) -> float:
+    def monotonic_s(self) -> float:
         return time.monotonic()
 
     def cpu_s(self) -> float:
-        """Seconds of CPU that this process has used."""
         return time.process_time()
