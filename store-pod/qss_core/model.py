@@ -162,9 +162,9 @@ class PodAddress(Wire, frozen=True, kw_only=True):
 class StoreAssignment(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The placement of a store, which the operator sends to every pod.
 
-    `resource_uid` is the uid of the resource; a store that adopted volumes has another store id. A
-    program of the version before knows no such member: over HTTP it is a header, and no pod keeps
-    it.
+    `resource_uid` is the uid of the resource; a store that adopted volumes has another store id.
+    `incarnation` is the process of the pod on whose report the assignment rests. A program of an
+    older version knows no such members: over HTTP they are headers, and no pod keeps them.
     """
 
     definition: StoreDefinition
@@ -172,6 +172,7 @@ class StoreAssignment(Wire, frozen=True, kw_only=True, omit_defaults=True):
     pods: tuple[PodAddress, ...]
     partitions: tuple[PartitionConfiguration, ...]
     resource_uid: str = ""
+    incarnation: str = ""
 
     def __post_init__(self) -> None:
         """Raises MalformedRequestError unless every partition is placed on known pods."""

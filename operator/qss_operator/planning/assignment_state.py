@@ -17,7 +17,7 @@ from qss_operator.planning.losses import how_to_accept
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
 from qss_operator.planning.placement import Site, first_configurations, place
-from qss_operator.planning.scaling import needed_pods, wanted_replicas
+from qss_operator.planning.scaling import may_hold_more, needed_pods, wanted_replicas
 
 PODS_STARTING = "PodsStarting"
 HIBERNATED = "Hibernated"
@@ -168,7 +168,7 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     )
     if len(published) == partitions and not is_wrong:
         return _known(observation, published, {})
-    silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
+    silent = [pod for pod in pods if may_hold_more(pod, observation.reports.get(pod.ordinal))]
     return (
         _retained(observation)
         or _waiting(silent, is_new=not published and not held)
@@ -219,17 +219,6 @@ def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
 def store_claims(observation: Observation) -> Claims:
     """What the store's pods hold, by partition."""
     return claims_of(observation.reports.values(), store_id_of(observation))
-
-
-def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
-    """Whether a pod's volume may have replicas that its report lacks."""
-    if report is None:
-        return pod.has_data is not False
-    if report.store_id is None:
-        return pod.has_data is True
-    # A pod opens its replicas one by one. A failed replica is in the report, and may stay failed.
-    is_failed = any(replica.state == "failed" for replica in report.replicas)
-    return not (report.ready or is_failed)
 
 
 def _retained(observation: Observation) -> UnknownAssignment | None:

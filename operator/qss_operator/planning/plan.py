@@ -101,6 +101,7 @@ def assignment_of(
     partitions = _partitions_of(observation, known, pod)
     if partitions is None:
         return None
+    report = observation.reports.get(pod.ordinal)
     wanted = wanted_replicas(observation)  # A pod that was removed may still be there, and ends.
     return StoreAssignment(
         definition=definition_of(resource.name, known.store_id, with_decided_format(observation)),
@@ -108,6 +109,7 @@ def assignment_of(
         pods=tuple(pod.address for pod in observation.cluster.pods if pod.ordinal < wanted),
         partitions=partitions,
         resource_uid=resource.uid,
+        incarnation="" if report is None else report.incarnation,
     )
 
 
@@ -129,13 +131,17 @@ def _partitions_of(
 
 
 def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:
-    """Whether a pod holds its replicas, but for the lost ones, in exactly these configurations."""
+    """Whether a pod holds its replicas, but for the lost ones, in exactly these configurations.
+
+    So must those replicas that it still has and should not have.
+    """
     lost = {one.partition for one in report.lost}
     held = {replica.configuration.partition: replica.configuration for replica in report.replicas}
     return all(
         held.get(entry.partition) == entry
         for entry in partitions
-        if entry.role_of(report.ordinal) is not None and entry.partition not in lost
+        if entry.partition in held
+        or (entry.role_of(report.ordinal) is not None and entry.partition not in lost)
     )
 
 

@@ -1,8 +1,9 @@
 """How many pods run: those of the spec, and those that may still have data of their own. Pure."""
 
 from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import replica_of
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import Observation, PodState
 
 _SILENT_S = 30.0  # So long a pod is silent before it can be removed without its answer.
 
@@ -29,17 +30,37 @@ def pods_to_empty(observation: Observation) -> list[Ordinal]:
     beyond the number that was requested last is ending, as it was removed.
     """
     kept = range(observation.resource.spec.replicas, observation.cluster.replicas)
-    beyond = [pod.ordinal for pod in observation.cluster.pods if pod.ordinal in kept]
-    return [pod for pod in beyond if _may_have_data(observation, pod)]
+    beyond = [pod for pod in observation.cluster.pods if pod.ordinal in kept]
+    return [pod.ordinal for pod in beyond if _may_have_data(observation, pod)]
 
 
-def _may_have_data(observation: Observation, pod: Ordinal) -> bool:
-    report = observation.reports.get(pod)
+def _may_have_data(observation: Observation, pod: PodState) -> bool:
+    report = observation.reports.get(pod.ordinal)
     if report is not None:
-        return bool(report.replicas or report.lost)
-    is_gone = observation.silent_s.get(pod, 0.0) >= _SILENT_S
+        left = {
+            one.partition for one in _published(observation) if _has_left(observation, pod, one)
+        }
+        lost = {one.partition for one in report.lost} - left
+        return bool(report.replicas or lost) or may_hold_more(pod, report)
+    is_gone = observation.silent_s.get(pod.ordinal, 0.0) >= _SILENT_S
     published = _published(observation)
     return not (is_gone and published and all(_is_held(observation, one) for one in published))
+
+
+def may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
+    """Whether a pod's volume may have replicas that its report lacks."""
+    if report is None:
+        return pod.has_data is not False
+    if report.store_id is None:
+        return pod.has_data is True
+    # A pod opens its replicas one by one. A failed replica is in the report, and may stay failed.
+    is_failed = any(replica.state == "failed" for replica in report.replicas)
+    return not (report.ready or is_failed)
+
+
+def _has_left(observation: Observation, pod: PodState, entry: PartitionConfiguration) -> bool:
+    """Whether a partition has no replica on a pod any more, as all who have it know."""
+    return entry.role_of(pod.ordinal) is None and _is_held(observation, entry)
 
 
 def _is_held(observation: Observation, entry: PartitionConfiguration) -> bool:

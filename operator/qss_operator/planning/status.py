@@ -41,6 +41,11 @@ from qss_operator.planning.losses import (
     losses_message,
     waiting_message,
 )
+from qss_operator.planning.membership.retirements import (
+    LEFT_REPLICA_HAS_MORE,
+    left_message,
+    left_with_more,
+)
 from qss_operator.planning.model import (
     Condition,
     ConditionStatus,
@@ -274,6 +279,8 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
     lost = _volume_trouble(observation, known)
     if lost:
         return yes, *lost
+    if isinstance(known, KnownAssignment) and (kept := left_with_more(observation, known.certain)):
+        return yes, LEFT_REPLICA_HAS_MORE, left_message(kept)
     broken = broken_pods(observation)
     if broken:
         return yes, PODS_FAILING, "; ".join(broken)

@@ -4,6 +4,7 @@ from msgspec import field
 
 from qss_core.model import (
     Epoch,
+    PartitionConfiguration,
     PartitionId,
     Sequence,
     StoreAssignment,
@@ -62,6 +63,19 @@ class SequencesRequest(Wire, frozen=True, kw_only=True):
     forgotten: Sequence = Sequence(0)
     writer_epoch: WriterEpoch = WriterEpoch(0)
     partition: PartitionId | None = None
+
+
+class ConfigurationsRequest(Wire, frozen=True, kw_only=True):
+    """The epochs, by partition, of the replicas of a pod; another pod may know newer ones."""
+
+    store_id: StoreId
+    epochs: dict[str, Epoch]
+
+
+class ConfigurationsAnswer(Wire, frozen=True, kw_only=True):
+    """The configurations that are newer than those of the request."""
+
+    newer: tuple[PartitionConfiguration, ...]
 
 
 class LastBatch(Wire, frozen=True, kw_only=True):

@@ -26,7 +26,9 @@ from qss_core.text import allowed_members
 Message = TypeVar("Message")
 # The length is limited because the coordinator keeps the ids of each writer.
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-RESOURCE_UID = "Qss-Resource-Uid"  # The header of an assignment.
+# The headers of an assignment.
+RESOURCE_UID = "Qss-Resource-Uid"
+INCARNATION = "Qss-Incarnation"
 
 
 def encode(message: Any) -> bytes:

@@ -30,7 +30,11 @@ from qss_core.model import (
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.group_sync import GroupSync
-from qss_store.replicas.opening.assignment_checks import check_assignment, check_retirement
+from qss_store.replicas.opening.assignment_checks import (
+    check_assignment,
+    check_not_older,
+    check_retirement,
+)
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.retirement import Retirement
@@ -186,7 +190,9 @@ class Pod:
                 raise self._file.unreadable
             held = self.registry.assignment
             check_assignment(assignment, self.store, self._config.resource_uid, held)
-            assignment = replace(assignment, resource_uid="")
+            known = None if held is None else self.registry.configuration
+            check_not_older(assignment, self.registry.process, known)
+            assignment = replace(assignment, resource_uid="", incarnation="")
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied
@@ -242,7 +248,7 @@ class Pod:
         try:
             opened = await self._opened(assignment, configuration, was_here=was_here)
         except StoreError as error:
-            if not was_here:
+            if not was_here and configuration.role_of(self.ordinal) is not Role.LEARNER:
                 raise
             # The operator sees that the replica is missing; the others are served.
             self._unopened.note(partition, error)
@@ -270,7 +276,8 @@ class Pod:
         async with self._assigning:
             self.registry.check_store_id(request.store_id)
             held = self.registry.configuration(request.partition)
-            check_retirement(request, held, self.ordinal)
+            kept = self.registry.placed().partitions[request.partition]
+            check_retirement(request, held, kept, self.ordinal)
             await self._retirement.retire(request.store_id, request.partition)
         await self.news.tell()
 

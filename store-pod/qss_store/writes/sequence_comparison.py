@@ -13,10 +13,17 @@ from qss_core.errors import (
     NotReadyError,
     RolledBackError,
     StoreError,
+    UnreachableError,
     WrongStoreError,
 )
 from qss_core.model import PartitionId, PodAddress, Role, Sequence, WriterEpoch
-from qss_core.wire.losses import BatchesHeld, SequencesAnswer, SequencesRequest
+from qss_core.wire.losses import (
+    BatchesHeld,
+    ConfigurationsAnswer,
+    ConfigurationsRequest,
+    SequencesAnswer,
+    SequencesRequest,
+)
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.peer_client import Transport
@@ -101,11 +108,57 @@ class Comparison:
 
     async def _ask(self, pod: PodAddress) -> bool:
         try:
+            await self._hear_configurations(pod)
             self._learn(await self.ask(pod))
         except StoreError as error:
             _LOG.debug("%s does not tell its sequences: %s", pod.name, error.message)
             return False
         return True
+
+    async def _hear_configurations(self, pod: PodAddress) -> None:
+        """Takes the newer configurations that another pod knows of the replicas here.
+
+        This pod's volume may be older than a move of its partitions: a sole replica would act.
+        Raises StoreError.
+        """
+        held = self._pod.registry.replicas
+        request = ConfigurationsRequest(
+            store_id=self._pod.registry.placed().definition.store_id,
+            epochs={str(number): one.log.configuration.epoch for number, one in held.items()},
+        )
+        url = f"{pod.changelog}/transactions/configurations"
+        try:
+            answer = await self._peers.post(url, request, ConfigurationsAnswer, self._timeout_s)
+        except (UnreachableError, NotReadyError):
+            raise
+        except StoreError as error:  # A pod of an older version has no such route.
+            _LOG.debug("%s does not tell its configurations: %s", pod.name, error.message)
+            return
+        for configuration in answer.newer:
+            if (replica := held.get(configuration.partition)) is not None:
+                replica.following.hear(configuration)
+
+    def configurations(self, request: ConfigurationsRequest) -> ConfigurationsAnswer:
+        """The newer configurations that this pod knows. Raises WrongStoreError, NotReadyError."""
+        self._check_store(request.store_id)
+        known = self._pod.registry.placed().partitions
+        return ConfigurationsAnswer(
+            newer=tuple(
+                newest
+                for entry in known
+                if (epoch := request.epochs.get(str(entry.partition))) is not None
+                and (newest := self._pod.registry.configuration(entry.partition)).epoch > epoch
+            )
+        )
+
+    def _check_store(self, store_id: str) -> None:
+        held = self._pod.registry.placed().definition.store_id
+        if store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
+
+    @property
+    def _timeout_s(self) -> float:
+        return min(self._settings.compare_timeout_s, self._settings.peer_timeout_s)
 
     async def ask(self, pod: PodAddress, partition: PartitionId | None = None) -> SequencesAnswer:
         """The sequences of another pod, and what its `partition` knows of batches.
@@ -121,17 +174,14 @@ class Comparison:
             partition=partition,
         )
         url = f"{pod.changelog}/transactions/sequences"
-        timeout_s = min(self._settings.compare_timeout_s, self._settings.peer_timeout_s)
-        return await self._peers.post(url, request, SequencesAnswer, timeout_s)
+        return await self._peers.post(url, request, SequencesAnswer, self._timeout_s)
 
     async def answer(self, request: SequencesRequest) -> SequencesAnswer:
         """The sequences of this pod; takes the sequences of the other pod from the request.
 
         Raises WrongStoreError, and NotReadyError before this pod has opened its replicas.
         """
-        held = self._pod.registry.placed().definition.store_id
-        if request.store_id != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+        self._check_store(request.store_id)
         if not self._pod.has_opened:
             raise NotReadyError("the pod is opening its replicas: ask again")
         told = SequencesAnswer(

@@ -16,7 +16,7 @@ from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName, WriterEpoch
 from qss_core.queries.parameters import ReadOptions
-from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
+from qss_core.wire.losses import AcceptLossRequest, ConfigurationsRequest, SequencesRequest
 from qss_core.wire.messages import (
     AbortPartitionsRequest,
     AbortRequest,
@@ -161,6 +161,9 @@ class PodProcess:
             "transactions/abort": of(AbortPartitionsRequest, services.participant.abort),
             "transactions/resolve": of(ResolveRequest, services.coordinator.resolve),
             "transactions/sequences": of(SequencesRequest, services.comparison.answer),
+            "transactions/configurations": of(
+                ConfigurationsRequest, services.comparison.configurations
+            ),
             "control/replicas": of(dict, lambda _: self.pod.report()),
             "control/assignment": of(StoreAssignment, self._assign),
             "control/accept-loss": of(AcceptLossRequest, self._accept_loss),

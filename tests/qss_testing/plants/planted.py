@@ -84,7 +84,8 @@ PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/pod.py",
-                "            if not was_here:\n                raise\n",
+                "            if not was_here and configuration.role_of(self.ordinal) is not "
+                "Role.LEARNER:\n                raise\n",
                 "            raise\n",
             ),
         ),

@@ -180,8 +180,9 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "        if _is_everywhere(observation, entry)\n",
-                "",
+                "_held_everywhere(observation, entry)) is not None\n        for report",
+                "replica_of(observation.reports, entry.active, entry)) is not None\n"
+                "        for report",
             ),
         ),
         f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",
@@ -215,7 +216,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 "operator/qss_operator/planning/scaling.py",
-                "        return bool(report.replicas or report.lost)\n",
+                "        return bool(report.replicas or lost) or may_hold_more(pod, report)\n",
                 "        return False\n",
             ),
         ),

@@ -1,9 +1,11 @@
 """Finds replicas that can be deleted: no configuration names them any more. Pure."""
 
 from qss_core.model import PartitionConfiguration
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.membership.failover import replica_of
 from qss_operator.planning.model import Observation, RetireReplica
+
+LEFT_REPLICA_HAS_MORE = "LeftReplicaHasMore"
 
 Partitions = tuple[PartitionConfiguration, ...]
 
@@ -15,6 +17,7 @@ def retirements(
 
     Every replica that a configuration names has to hold it, and its active has to serve in it, on a
     pod that has compared its data: until then the left replica may have what another one lacks.
+    A replica that has more than its active is kept: the active's volume went back.
     """
     return [
         RetireReplica(
@@ -24,25 +27,59 @@ def retirements(
             epoch=entry.epoch,
         )
         for entry in partitions
-        if _is_everywhere(observation, entry)
+        if (active := _held_everywhere(observation, entry)) is not None
         for report in observation.reports.values()
         if report.store_id == store_id
-        and entry.role_of(report.ordinal) is None
-        and _has_it(report, entry)
+        and (left := left_replica(report, entry)) is not None
+        and not _has_more(left, active)
     ]
 
 
-def _is_everywhere(observation: Observation, entry: PartitionConfiguration) -> bool:
+def _held_everywhere(
+    observation: Observation, entry: PartitionConfiguration
+) -> ReplicaReport | None:
+    """The active, where it serves and every replica holds the configuration."""
     held = [replica_of(observation.reports, pod, entry) for pod in entry.replicas]
     active = replica_of(observation.reports, entry.active, entry)
     if None in held or active is None or active.state != "serving":
-        return False
-    return observation.reports[entry.active].ready
+        return None
+    return active if observation.reports[entry.active].ready else None
 
 
-def _has_it(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
-    """Whether a pod has a replica of the partition, and knows that it should not.
+def left_replica(report: ReplicasReport, entry: PartitionConfiguration) -> ReplicaReport | None:
+    """The replica that a pod has and knows that it should not have.
 
     Files that a pod cannot open may be another pod's, on a volume that was mixed up: they stay.
     """
-    return any(one.configuration == entry for one in report.replicas)
+    if entry.role_of(report.ordinal) is not None:
+        return None
+    return next((one for one in report.replicas if one.configuration == entry), None)
+
+
+def left_with_more(observation: Observation, partitions: Partitions) -> list[str]:
+    """The replicas that are kept because they have more than their active, in words."""
+    name = observation.resource.name
+    return [
+        f"partition {entry.partition} left {name}-{report.ordinal}, whose replica has sequence "
+        f"{left.sequence} at offset {left.applied_offset}; the active on {name}-{entry.active} has "
+        f"sequence {active.sequence} at offset {active.end_offset}"
+        for entry in partitions
+        if (active := replica_of(observation.reports, entry.active, entry)) is not None
+        for report in observation.reports.values()
+        if (left := left_replica(report, entry)) is not None and _has_more(left, active)
+    ]
+
+
+def left_message(kept: list[str]) -> str:
+    """What is wrong, and what a person can do about it."""
+    return (
+        f"{'; '.join(kept)}: the active's volume went back to an older state, so the replica is "
+        "kept. Stop the writers, and bring the newer state of that volume back"
+    )
+
+
+def _has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
+    """Whether a replica has what its active lacks, and nobody has accepted that as lost."""
+    if active.losses:
+        return all(loss.first <= loss.last < left.sequence for loss in active.losses)
+    return left.sequence > active.sequence or left.applied_offset > active.end_offset

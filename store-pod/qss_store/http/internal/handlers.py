@@ -18,8 +18,9 @@ from qss_core.errors import (
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.chunk_ids import decode_chunk_id
-from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
+from qss_core.wire.losses import AcceptLossRequest, ConfigurationsRequest, SequencesRequest
 from qss_core.wire.messages import (
+    INCARNATION,
     RESOURCE_UID,
     AbortPartitionsRequest,
     AbortRequest,
@@ -204,6 +205,11 @@ class InternalApi:
         """Compares the sequences of this pod with those of another one."""
         return _json(await self._comparison.answer(await self._read(request, SequencesRequest)))
 
+    async def configurations(self, request: web.Request) -> web.Response:
+        """Tells another pod the newer configurations of its partitions."""
+        asked = await self._read(request, ConfigurationsRequest)
+        return _json(self._comparison.configurations(asked))
+
     # --- Control
 
     async def accept_loss(self, request: web.Request) -> web.Response:
@@ -216,7 +222,8 @@ class InternalApi:
         """Takes an assignment; a coordinator then continues its decided batches."""
         assignment = await self._read(request, StoreAssignment)
         uid = request.headers.get(RESOURCE_UID, assignment.resource_uid)
-        report = await self._pod.assign(replace(assignment, resource_uid=uid))
+        process = request.headers.get(INCARNATION, assignment.incarnation)
+        report = await self._pod.assign(replace(assignment, resource_uid=uid, incarnation=process))
         self._coordination.go_on()
         return _json(report)
 

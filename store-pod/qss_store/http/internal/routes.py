@@ -109,6 +109,12 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
         method="POST",
     ),
     Route(
+        path="/transactions/configurations",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.configurations,
+        method="POST",
+    ),
+    Route(
         path=f"/{HELLO_PATH}",
         caller=Caller.POD,
         handler=lambda api: api.replication.hello,

@@ -1,6 +1,8 @@
 """Refuses assignments that a pod may not take. Pure."""
 
-from qss_core.errors import MalformedRequestError, WrongStoreError
+from collections.abc import Callable
+
+from qss_core.errors import MalformedRequestError, StaleEpochError, WrongStoreError
 from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
@@ -44,8 +46,49 @@ def check_assignment(
         )
 
 
-def check_retirement(request: RetireRequest, held: PartitionConfiguration, pod: Ordinal) -> None:
-    """Raises StaleEpochError unless the pod holds the epoch of the request, without a role."""
+def check_not_older(
+    assignment: StoreAssignment,
+    process: str,
+    known: Callable[[PartitionId], PartitionConfiguration] | None,
+) -> None:
+    """Raises StaleEpochError for an assignment that an operator sent long ago.
+
+    It names an older epoch than the pod knows of a partition, or another configuration of the same
+    epoch; or it was made for an earlier process of the pod, whose volume may have been another one.
+    A replica that it names may have been deleted since then, and must not be made anew. A pod
+    without an assignment knows no configurations.
+    """
+    if assignment.incarnation not in ("", process):
+        raise StaleEpochError(
+            "the assignment was made for an earlier process of this pod: read its report, and send "
+            "the present assignment"
+        )
+    if known is None:
+        return
+    for entry in assignment.partitions:
+        held = known(entry.partition)
+        if entry.epoch < held.epoch or (entry.epoch == held.epoch and entry != held):
+            raise stale_epoch(
+                held,
+                f"the assignment has partition {entry.partition} in epoch {entry.epoch}, and this "
+                f"pod knows epoch {held.epoch}",
+            )
+
+
+def check_retirement(
+    request: RetireRequest, held: PartitionConfiguration, kept: PartitionConfiguration, pod: Ordinal
+) -> None:
+    """Raises StaleEpochError unless the pod holds the epoch of the request, without a role.
+
+    The assignment on the volume has to have it, too: where only the replica's own database had it,
+    the pod would forget the epoch with the replica.
+    """
+    if kept != held:
+        raise stale_epoch(
+            kept,
+            f"the assignment on the volume of this pod has partition {kept.partition} in epoch "
+            f"{kept.epoch}: send the assignment before its replica is deleted",
+        )
     if held.epoch != request.epoch or held.role_of(pod) is not None:
         raise stale_epoch(
             held,

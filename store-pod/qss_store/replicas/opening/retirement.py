@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Awaitable, MutableMapping
 from pathlib import Path
 
-from qss_core.errors import NotReadyError, StoreError
+from qss_core.errors import CorruptionError, MalformedRequestError, NotReadyError, StoreError
 from qss_core.model import PartitionId, StoreId
 from qss_store.replicas.opening.open_database import Opening
 from qss_store.replicas.opening.take_out import close_replica
@@ -57,11 +57,13 @@ class Retirement:
         """
         try:
             self._replicas[partition] = await opened
-        except StoreError as error:
+        except (CorruptionError, MalformedRequestError) as error:
             self._kept.add(partition)
             _LOG.warning(
                 "partition %s is not this pod's, and is kept: %s", partition, error.message
             )
+        except StoreError as error:  # The next assignment tries again.
+            _LOG.warning("partition %s is left here, unopened: %s", partition, error.message)
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
         """Closes and deletes the replica of a partition, and what the pod knows of it.

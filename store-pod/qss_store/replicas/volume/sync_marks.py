@@ -67,7 +67,8 @@ class SyncMarks:
         Raises NotReadyError where the marks cannot be written.
         """
         async with self._round:
-            if self._marks.pop(partition, None) is None:
+            is_kept = self._marks.pop(partition, None) is not None
+            if not is_kept and not self._is_owed:
                 return
             self._is_owed = True
         await self.round(store_id)

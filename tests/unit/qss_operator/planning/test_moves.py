@@ -9,17 +9,20 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, Sequence
 from qss_core.spec.resource import RebalanceSpec
+from qss_core.wire.losses import DataLoss
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
+    Observation,
     RetireReplica,
     SetReplicas,
     StoreStatus,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_operator.planning.status import status_of
+from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
 _ROUNDS = 200
 
@@ -41,10 +44,14 @@ def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
     return status.assignment
 
 
+def found(seen: Observation, kind: ConditionType) -> tuple[ConditionStatus, str, str]:
+    condition = status_of(seen, NOW).condition(kind)
+    assert condition is not None
+    return condition.status, condition.reason, condition.message
+
+
 def condition(world: World, kind: ConditionType) -> tuple[ConditionStatus, str, str]:
-    found = world.status().condition(kind)
-    assert found is not None
-    return found.status, found.reason, found.message
+    return found(world.observation(), kind)
 
 
 def check_placed(world: World) -> None:
@@ -282,3 +289,75 @@ def test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it() -> None:
     (kept,) = world.pods[0].held
     world.pods[0].held = (msgspec.structs.replace(kept, epoch=Epoch(kept.epoch - 1)),)
     assert not any(isinstance(step, RetireReplica) for step in plan(world.observation()))
+
+
+def test_a_replica_that_came_back_in_an_older_epoch_is_told_to_leave() -> None:
+    """A pod may have a replica that its partition left long ago."""
+    world = running(replicas=2, partitions=2)
+    (entry,) = [one for one in assignment_of(world) if one.active == 1]
+    before = world.pods[1].held
+    world.resource = changed(world.resource, actives=f"{entry.partition}=0")
+    world.settle(_ROUNDS)
+    again = next(one for one in before if one.partition == entry.partition)
+    assert again.partition not in {one.partition for one in world.pods[1].held}
+    world.pods[1].held += (again,)
+    world.settle()
+    assert again.partition not in {one.partition for one in world.pods[1].held}
+
+
+def until_a_replica_has_left() -> tuple[World, Observation]:
+    """One partition left pod 1 for pod 0, and its replica on pod 1 is to be deleted next."""
+    world = running(replicas=2, standbys=1, partitions=1)
+    for pod in world.pods:
+        pod.written = {0}
+    ask_for(world, replicas=1, partitions=1)
+    while not [step for step in plan(world.observation()) if isinstance(step, RetireReplica)]:
+        for step in plan(world.observation()):
+            world.apply(step)
+    return world, world.observation()
+
+
+@pytest.mark.parametrize("more", [{"sequence": 9}, {"applied_offset": 90}])
+def test_a_left_replica_that_has_more_than_its_active_is_kept(more: dict[str, Any]) -> None:
+    """The active's volume went back to an older state, and no other replica can tell."""
+    _, seen = until_a_replica_has_left()
+    left = msgspec.structs.replace(seen.reports[Ordinal(1)].replicas[0], **more)
+    report = msgspec.structs.replace(seen.reports[Ordinal(1)], replicas=(left,))
+    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
+    assert plan(seen) == []
+    status, reason, message = found(seen, ConditionType.DEGRADED)
+    assert (status, reason) == (ConditionStatus.TRUE, "LeftReplicaHasMore")
+    assert "partition 0 left word-counts-1, whose replica has sequence" in message
+    lost = DataLoss(first=Sequence(2), last=Sequence(9), epoch=Epoch(2))
+    active = msgspec.structs.replace(seen.reports[Ordinal(0)].replicas[0], losses=(lost,))
+    report = msgspec.structs.replace(seen.reports[Ordinal(0)], replicas=(active,))
+    seen = changed(seen, reports={**seen.reports, Ordinal(0): report})
+    assert [type(step) for step in plan(seen)] == [RetireReplica], "a person accepted that loss"
+
+
+def test_a_lost_replica_on_a_pod_that_is_emptied_keeps_no_pod() -> None:
+    world = running(replicas=3, standbys=1, partitions=6)
+    pod = world.pods[2]
+    for one in world.pods:
+        one.written = set(range(6))
+    lost = next(one.partition for one in pod.held if one.active != pod.ordinal)
+    pod.lost = {lost: "damaged"}
+    ask_for(world, replicas=2, standbys=1, partitions=6)
+    world.settle(_ROUNDS)
+    assert len(world.pods) == 2
+
+
+def test_a_pod_that_opens_its_replicas_is_not_removed() -> None:
+    """The resource went back to before the pod was added, and the pod has the only copies."""
+    world = running(replicas=2, partitions=4)
+    for pod in world.pods:
+        pod.written = set(range(4))
+    world.settle()
+    older = world.resource.status
+    ask_for(world, replicas=3, partitions=4)
+    world.settle(_ROUNDS)
+    world.resource = changed(world.resource, spec=spec_of(replicas=2, partitions=4), status=older)
+    seen = world.observation()
+    opening = msgspec.structs.replace(seen.reports[Ordinal(2)], replicas=(), ready=False)
+    seen = changed(seen, reports={**seen.reports, Ordinal(2): opening})
+    assert not [step for step in plan(seen) if isinstance(step, SetReplicas)]

@@ -47,8 +47,19 @@ class World:
         (self.volume.path / "synced.json").unlink()
         (self.volume.path / "synced.json").mkdir()
 
+    def refuse_and_keep(self) -> bytes:
+        """As `refuse`; returns the file."""
+        kept = (self.volume.path / "synced.json").read_bytes()
+        self.refuse()
+        return kept
+
     def take(self) -> None:
         (self.volume.path / "synced.json").rmdir()
+
+    def take_with(self, kept: bytes) -> None:
+        """As `take`, with the file as it was."""
+        self.take()
+        (self.volume.path / "synced.json").write_bytes(kept)
 
     @property
     def end(self) -> int:
@@ -84,6 +95,17 @@ async def test_a_mark_that_the_volume_refused_is_kept_by_a_later_round(world: Wo
     world.take()
     await world.marks.round(STORE_ID)
     assert world.end == 100
+
+
+async def test_a_mark_whose_end_was_not_kept_is_forgotten_by_the_next_try(world: World) -> None:
+    """Files without their mark are deleted next: a mark without files would mean lost data."""
+    world.log.settled_end = 0
+    kept = world.refuse_and_keep()
+    with pytest.raises(NotReadyError):
+        await world.marks.forget(STORE_ID, ZERO)
+    world.take_with(kept)
+    await world.marks.forget(STORE_ID, ZERO)
+    assert world.volume.marks(STORE_ID) == {}
 
 
 async def test_a_partition_goes_on_once_its_renewed_mark_is_kept_and_not_before(
