@@ -6,7 +6,13 @@ from qss_core.model import PodAddress, StoreAssignment, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
-from qss_operator.planning.model import ClusterState, Observation, StoreResource, StoreStatus
+from qss_operator.planning.model import (
+    ClusterState,
+    Observation,
+    PodState,
+    StoreResource,
+    StoreStatus,
+)
 
 
 class Resources(Protocol):
@@ -22,7 +28,7 @@ class Resources(Protocol):
 
 
 class Cluster(Protocol):
-    """The processes of the pods. The cluster restarts an ended pod by itself."""
+    """The processes of the pods. The cluster starts a pod again that ended by itself."""
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
@@ -34,6 +40,13 @@ class Cluster(Protocol):
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Have this many pods; returns before they run."""
+        ...
+
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        """End a pod, and start it with the present template; returns before it runs.
+
+        A pod of the same name that has another `uid` is left alone.
+        """
         ...
 
 

@@ -28,6 +28,7 @@ from qss_operator.planning.model import (
     Observation,
     PodState,
     PublishAssignment,
+    RestartPod,
     RetireReplica,
     SendAssignment,
     SentAssignment,
@@ -51,6 +52,7 @@ class Subject(Enum):
 
     CHILDREN = "what stands beside the pods"
     REPLICAS = "the number of pods"
+    RESTART = "the restart of a pod"
     LOSS = "the loss that was accepted"
     RETIREMENT = "the deletion of a replica"
 
@@ -206,6 +208,8 @@ class StoreReconciler:
                 return True
             case SendAssignment():
                 return await self._send(step, observation)
+            case RestartPod():
+                return await self._restart(step, observation)
             case AcceptLoss():
                 return await self._accept_loss(step, observation)
             case RetireReplica():
@@ -228,6 +232,21 @@ class StoreReconciler:
             self._failed(Subject.REPLICAS, tried, error)
             return False
         self._attempts.forget(Subject.REPLICAS)
+        return True
+
+    async def _restart(self, step: RestartPod, observation: Observation) -> bool:
+        tried = (observation.resource.generation, step.pod.uid)
+        if not self._is_due(Subject.RESTART, tried):
+            return False
+        logger.info("%s: restarting %s", self._store, step.pod.address.name)
+        try:
+            await self._cluster.restart(self._store, step.pod)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            self._failed(Subject.RESTART, tried, error)
+            return False
+        self._attempts.forget(Subject.RESTART)
         return True
 
     async def _send(self, step: SendAssignment, observation: Observation) -> bool:
@@ -301,6 +320,8 @@ class StoreReconciler:
                 planned.add(step.ordinal)
             elif isinstance(step, SetReplicas):
                 planned.add(Subject.REPLICAS)
+            elif isinstance(step, RestartPod):
+                planned.add(Subject.RESTART)
             elif isinstance(step, AcceptLoss):
                 planned.add(Subject.LOSS)
             elif isinstance(step, RetireReplica):

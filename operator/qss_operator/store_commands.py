@@ -1,4 +1,4 @@
-"""The commands that change a running store: `qss scale`, `standbys`, `apply`, `move` and `kill`.
+"""The commands that change a running store: `qss scale`, `standbys`, `apply`, `move` and others.
 
 They change what is stored; the running `qss up` does the work. What needs the rules' language is
 imported by the command that needs it, as it takes half a second.
@@ -38,6 +38,7 @@ def register_store_commands(app: typer.Typer) -> None:
     app.command(context_settings=_WITH_NUMBERS)(standbys)
     app.command()(apply)
     app.command(context_settings=_WITH_NUMBERS)(move)
+    app.command()(restart)
     app.command()(kill)
 
 
@@ -115,6 +116,15 @@ def move(
     asked = f"{store}: the active of partition {partition} is asked to be {where}"
     follows = _what_follows(change, state) if change.is_change else ", as before"
     typer.echo(asked + follows)
+
+
+def restart(store: Store, *, state_dir: StateOption = DEFAULT_STATE) -> None:
+    """Restart the pods of a store, one after the other, while the others serve."""
+    from qss_operator.local.changes import ask_for_restart
+
+    state = StateDirectory(state_dir)
+    change = asyncio.run(ask_for_restart(state, store))
+    typer.echo(f"{store}: its pods restart one after the other{_what_follows(change, state)}")
 
 
 def kill(

@@ -43,7 +43,7 @@ from qss_store.transactions.commands import (
     command_of,
     entry_of,
 )
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration
 from qss_testing.waiting import wait_until_async

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from qss_client import Store
+from qss_operator.local.changes import ask_for_restart
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.planning.model import ConditionType, PodEndpoints, StoreStatus
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
@@ -31,9 +33,9 @@ def qss(tmp_path: Path) -> Qss:
 
 
 @asynccontextmanager
-async def replicated(qss: Qss) -> AsyncIterator[RunningStores]:
+async def replicated(qss: Qss, rebalance: dict[str, str] = QUICK) -> AsyncIterator[RunningStores]:
     """Three pods, three partitions, one standby each."""
-    store = manifest(partitions=3, replicas=3, standbys=1, rebalance=QUICK)
+    store = manifest(partitions=3, replicas=3, standbys=1, rebalance=rebalance)
     async with running_stores([qss.write(store)], qss.state, qss.pod_command) as running:
         await wait_until_ready(running.statuses, TIMEOUT_S)
         yield running
@@ -91,6 +93,42 @@ async def test_a_killed_pod_costs_no_acknowledged_batch_and_no_read(qss: Qss) ->
         assert await writing == list(range(BATCHES))
         await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
         assert await asyncio.to_thread(values_of, url_of(qss)) == {BATCHES - 1}
+
+
+async def test_a_store_restarts_pod_by_pod_while_a_job_writes(qss: Qss) -> None:
+    """A pod that ended as an active, or in sync, would hold the job up for two minutes."""
+    slow = {"leaseDuration": "2s", "failoverAfter": "120s", "replicaTimeout": "120s"}
+    async with replicated(qss, slow):
+        url = url_of(qss)
+        before = [pid_of(qss, ordinal) for ordinal in range(3)]
+        writing = asyncio.create_task(asyncio.to_thread(write_until_new, qss, before, url))
+        await ask_for_restart(qss.state, STORE)
+        batches = await writing
+        assert len(batches) > 10
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        assert await asyncio.to_thread(values_of, url) == {batches[-1]}
+
+
+def pid_of(qss: Qss, ordinal: int) -> int | None:
+    process = qss.pod(ordinal)
+    return None if process is None else process.pid
+
+
+def write_until_new(qss: Qss, before: list[int | None], url: str) -> list[int]:
+    """Writes and reads until every pod is another process; returns the acknowledged batches."""
+    acknowledged: list[int] = []
+    seen = 0
+    ends_s = time.monotonic() + TIMEOUT_S
+    with Writer(url, STORE) as writer, Store([one.query for one in _pods(qss)], STORE) as store:
+        while any(pid_of(qss, one) in (before[one], None) for one in range(3)):
+            assert time.monotonic() < ends_s, "the pods are not restarted in time"
+            writer.write([Record(f"k{key}", len(acknowledged)) for key in range(20)])
+            acknowledged.append(len(acknowledged))
+            row = store.get("k7")
+            assert row is not None
+            assert seen <= row.value <= acknowledged[-1], "a read went back"
+            seen = row.value
+    return acknowledged
 
 
 async def test_a_standby_takes_over_from_a_frozen_pod(qss: Qss) -> None:

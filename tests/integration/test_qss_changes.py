@@ -134,6 +134,26 @@ def test_moves_that_are_asked_for_at_the_same_time_are_all_kept(qss: Qss) -> Non
     assert ACTIVES_ANNOTATION not in stored(qss, LETTERS)["metadata"]["annotations"]
 
 
+def test_a_store_restarts_pod_by_pod_when_it_is_asked_for(qss: Qss) -> None:
+    name = StoreName(LETTERS)
+    before = {one.pid for one in qss.state.processes()}
+    said = done(qss, "restart", LETTERS).out
+    assert said.startswith("letters: its pods restart one after the other; `qss status letters")
+    asked = stored(qss, LETTERS)["metadata"]["annotations"]
+    assert set(asked) == {"queryablestate.dev/restarted-at"}
+    file = qss.write(manifest(LETTERS, **stored(qss, LETTERS)["spec"]))
+    done(qss, "apply", str(file))
+    assert stored(qss, LETTERS)["metadata"]["annotations"] == asked, "the file leaves it"
+
+    def are_new() -> bool:
+        running = {one.pid for one in qss.state.processes()}
+        status = qss.state.read_status(name)
+        assert status is not None
+        return len(running - before) == 3 and status.ready == "3/3"
+
+    wait_until(are_new, TIMEOUT_S)
+
+
 def test_a_killed_pod_is_started_again(qss: Qss) -> None:
     pod = wait_until(lambda: qss.pod(1, WORDS))
     said = done(qss, "kill", f"{WORDS}-1").out

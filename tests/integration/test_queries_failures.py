@@ -323,7 +323,7 @@ async def test_the_active_that_a_pod_names_is_asked_once(
 
 def _with_port(cluster: Cluster, ordinal: int, port: int) -> Any:
     cluster.ports[ordinal] = port
-    return cluster.assignment([configuration(0, ordinal)])
+    return cluster.assignment([configuration(0, ordinal, epoch=2)])
 
 
 async def test_two_pods_that_take_each_other_for_the_active_do_not_loop(

@@ -29,8 +29,8 @@ from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_store.access.setup import audiences_of
 from qss_store.access.token_claims import Audiences, claims_of
 from qss_store.runtime.command_line import parse_arguments
-from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.reviewer import AUDIENCE, COMMON, Reviewer, make_token
+from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 from qss_testing.pods.guarded import OPERATOR, guarded, rights

@@ -12,7 +12,7 @@ from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import PODS, SERVICES, STATEFUL_SETS, STORES, Kind
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watches import wait_for_stores
-from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
 from qss_testing.fakes.toy_objects import Object
 from qss_testing.waiting import wait_until_async

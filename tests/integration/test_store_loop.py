@@ -20,7 +20,7 @@ from qss_operator.kubernetes.api.kinds import (
     STORES,
 )
 from qss_operator.kubernetes.store_loop import StoreLoop
-from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 
 

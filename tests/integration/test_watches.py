@@ -13,7 +13,7 @@ from qss_operator.kubernetes.api.kinds import STORES
 from qss_operator.kubernetes.kopf_watch import Seen, WatchThread
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watches import CHILDREN, Watches
-from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, store_context_of, toy_cluster
 from qss_testing.fakes.toy_objects import Object, Place
 from qss_testing.fakes.watched_api_server import WatchedApiServer

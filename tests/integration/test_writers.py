@@ -14,7 +14,7 @@ from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import StoreError, UnknownWriterError, WriterOpenError
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.qss_command import Qss
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, decide, write_cluster

@@ -24,7 +24,7 @@ from qss_store.replication.entries import decode_entry
 from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import Abort, Barrier, Stage, command_of
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.faults.slow_sync import SlowSyncEngine

@@ -16,7 +16,7 @@ from qss_client.writes.batch import Run, stage
 from qss_core.errors import StoreError
 from qss_core.model import Offset
 from qss_store.runtime.loop_monitor import REST_TICK_S
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.write_cluster import table_of, write_cluster
 from qss_testing.waiting import wait_until

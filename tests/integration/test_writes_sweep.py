@@ -13,7 +13,7 @@ from qss_core.wire.messages import ResolveRequest
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.writers import ONE_OFF_RETENTION_MS
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.stores import open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, Writer, decide, write_cluster
 from qss_testing.waiting import wait_until_async

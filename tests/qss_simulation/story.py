@@ -27,6 +27,7 @@ _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
 _CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
 _SCALED = 0.3  # Of the runs scale their store.
+_RESTART = 0.3  # Of a person's changes in such a run are of the pods' template.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
 
 
@@ -161,11 +162,15 @@ async def _drive(world: World, random: Random) -> None:
 
 
 async def _scale(world: World, random: Random) -> None:
-    """In some runs a person changes the numbers of pods and of standbys again and again."""
+    """In some runs a person changes the numbers of pods and of standbys, or restarts the pods."""
     while world.is_scaled:
         await asyncio.sleep(random.expovariate(1 / 4.0))
         if world.loop.now_s >= _FAULTS_S:
             return
+        if random.random() < _RESTART:
+            world.template += 1
+            world.trace.note("asked", "another template")
+            continue
         replicas, standbys = random.randint(1, _PODS), random.choice([0, 0, 1, 2])
         world.trace.note("asked", f"{replicas} pods, {standbys} standbys")
         world.api.edit(structs.replace(world.spec, replicas=replicas, standbys=standbys))

@@ -52,6 +52,7 @@ class World:
         self.store = StoreName("flights")
         self.pods = spec.replicas  # The machines for pods.
         self.replicas = spec.replicas  # Of these, the first ones run a pod.
+        self.template = 0  # Of the pods; a person who restarts the store makes another one.
         self.is_scaled = False  # Whether a person changes the number of pods.
         self._seed = seed
         self._directory = directory
@@ -69,6 +70,7 @@ class World:
         self.settings = self._settings()
         self.processes: dict[str, PodProcess] = {}  # By host.
         self._nodes: dict[str, str] = {}  # The node that runs on a host.
+        self._templates: dict[str, int] = {}  # Of each pod, by node.
         self._starts = 0
         self._made = 1
         self._copies = 0
@@ -108,6 +110,7 @@ class World:
         if host in self._nodes or self._is_deleted or number >= self.replicas:
             return
         node = self._begin(host)
+        self._templates[node] = self.template
         self._supervise(node, self._run_pod(number, host, node))
 
     async def _run_pod(self, number: int, host: str, node: str) -> None:
@@ -134,7 +137,9 @@ class World:
         cluster = SimulatedCluster(
             self.store,
             self.disks,
-            lambda one: f"pod-{one}" in self._nodes,
+            lambda one: self._nodes.get(f"pod-{one}"),
+            lambda node: self._templates[node] != self.template,
+            self.restart,
             lambda: self.replicas,
             self.scale,
         )
@@ -152,6 +157,12 @@ class World:
                 self.start_pod(number)
             else:
                 self.end(f"pod-{number}")
+
+    def restart(self, number: int) -> None:
+        """Ends a pod's process in order, and starts it with the present template."""
+        self.trace.note("restart", str(number))
+        if self.end(f"pod-{number}"):
+            self.start_pod(number)
 
     def driver(self, query: str, number: int, *, deadline_s: float) -> Driver:
         """A run of a query, not started."""
@@ -272,6 +283,8 @@ class World:
         """Whether nothing is left to move, and no pod has a replica that it should not have."""
         status = self.api.resource.status
         if status is None or status.moving != "0/0" or self.replicas != self.spec.replicas:
+            return False
+        if any(self._templates[self._nodes[host]] != self.template for host in self.processes):
             return False
         return all(
             one.configuration.role_of(process.pod.ordinal) is not None

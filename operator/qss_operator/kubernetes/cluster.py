@@ -12,7 +12,12 @@ from qss_operator.kubernetes.objects.children_apply import Upkeep
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Zones
 from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
-from qss_operator.kubernetes.objects.volumes import largest_volume
+from qss_operator.kubernetes.objects.pod_template_age import (
+    has_seen_its_template,
+    is_outdated,
+    is_ready,
+)
+from qss_operator.kubernetes.objects.volumes import doomed_claims, largest_volume
 from qss_operator.planning.model import ClusterState, Observation, PodState
 
 Object = dict[str, Any]
@@ -50,8 +55,9 @@ class KubernetesCluster:
         # A set that is being replaced leaves its pods alone.
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))
         not_made = await self._missing.troubles(found, replicas, pods)
+        by_template = self._compared_with(found, claims)
         states = [
-            await self._state(ordinal, pods, claims, not_made.get(ordinal))
+            await self._state(ordinal, pods, claims, not_made.get(ordinal), by_template)
             for ordinal in range(max(replicas, present))
         ]
         return ClusterState(
@@ -74,12 +80,30 @@ class KubernetesCluster:
         assert store == self._names.store, "one cluster for each store"
         await self._upkeep.set_replicas(replicas)
 
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        """Delete a pod; the StatefulSet makes it again, with its present template."""
+        assert store == self._names.store, "one cluster for each store"
+        await self._upkeep.restart(pod)
+
+    def _compared_with(self, found: Object | None, claims: Mapping[str, Object]) -> Object | None:
+        """The StatefulSet with the template that pods should have; None while none may restart.
+
+        A deleted volume would disappear with its pod.
+        """
+        if found is None or "deletionTimestamp" in found["metadata"]:
+            return None
+        if not has_seen_its_template(found):
+            self._cache.forget(STATEFUL_SETS)
+            return None
+        return None if doomed_claims(self._names, claims) else found
+
     async def _state(
         self,
         ordinal: int,
         pods: Mapping[str, Object],
         claims: Mapping[str, Object],
         not_made: str | None,
+        by_template: Object | None,
     ) -> PodState:
         pod = pods.get(self._names.pod(ordinal))
         claim = claims.get(self._names.claim(ordinal))
@@ -93,6 +117,12 @@ class KubernetesCluster:
             zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
             trouble=not_made or trouble_of(pod) or waits,
             if_silent=silence_of(pod),
+            uid=None if pod is None else pod["metadata"]["uid"],
+            is_ready=pod is not None and is_ready(pod),
+            is_outdated=pod is not None
+            and by_template is not None
+            and is_outdated(pod, by_template),
+            is_leaving=pod is not None and "deletionTimestamp" in pod["metadata"],
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )
 

@@ -11,7 +11,11 @@ from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import STORES
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.planning.annotations import ACTIVES_ANNOTATION, ADOPT_VOLUMES_ANNOTATION
+from qss_operator.planning.annotations import (
+    ACTIVES_ANNOTATION,
+    ADOPT_VOLUMES_ANNOTATION,
+    RESTARTED_AT_ANNOTATION,
+)
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.planning.status import is_serving
@@ -82,6 +86,7 @@ def resource_of(found: Object) -> StoreResource:
         adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
+        restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
         status=status,
     )
 

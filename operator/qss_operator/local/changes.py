@@ -20,8 +20,13 @@ from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import check_runs, known_store, pod_names
 from qss_operator.local.prepare import PreparedStore, as_stored, prepare, prepare_resource
-from qss_operator.planning.annotations import ACTIVES_ANNOTATION, decode_actives, encode_actives
-from qss_operator.times import time_of, utc
+from qss_operator.planning.annotations import (
+    ACTIVES_ANNOTATION,
+    RESTARTED_AT_ANNOTATION,
+    decode_actives,
+    encode_actives,
+)
+from qss_operator.times import micro_time_of, time_of, utc
 
 ANY_POD = "any"
 
@@ -106,6 +111,22 @@ async def ask_for_active(state: StateDirectory, store: str, partition: int, pod:
         text = merged_actives(annotations.pop(ACTIVES_ANNOTATION, None), partition, wanted)
         if text:
             metadata["annotations"] = annotations | {ACTIVES_ANNOTATION: text}
+
+    return await _change(state, store, edit)
+
+
+async def ask_for_restart(state: StateDirectory, store: str) -> Change:
+    """Ask that each pod restarts, one after the other.
+
+    Raises a StoreError where the store does not run.
+    """
+    check_runs(state, known_store(state, store))
+
+    def edit(resource: dict[str, Any]) -> None:
+        metadata = resource["metadata"]
+        now = micro_time_of(utc(SystemClock()))
+        annotations = metadata.get("annotations") or {}
+        metadata["annotations"] = annotations | {RESTARTED_AT_ANNOTATION: now}
 
     return await _change(state, store, edit)
 

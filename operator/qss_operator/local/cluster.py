@@ -31,6 +31,7 @@ class _Pods:
     """The processes of one store's pods."""
 
     addresses: tuple[PodAddress, ...] = ()
+    template: str = ""  # What pods are made of: another text outdates those that run.
     supervisors: list[PodSupervisor] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,7 +69,10 @@ class LocalCluster:
         )
 
     async def keep(self, observation: Observation) -> None:
-        """Does nothing: a local pod has only its process."""
+        """Takes what pods are made of now."""
+        resource = observation.resource
+        pods = self._stores.setdefault(resource.name, _Pods())
+        pods.template = repr((resource.restarted_at, sorted(resource.spec.pod.annotations.items())))
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Start the pods of a store, or stop those with the highest ordinals."""
@@ -96,6 +100,12 @@ class LocalCluster:
             self._start(store, pods, Ordinal(number), ports[number])
         pods.changed.set()
 
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        """Stop a pod in order, and start it again."""
+        supervisor = self._stores[store].supervisors[pod.ordinal]
+        if supervisor.uid == pod.uid:
+            supervisor.restart()
+
     def wake(self, store: StoreName) -> None:
         """End the wait for a change of a store: its resource has changed."""
         self._stores.setdefault(store, _Pods()).changed.set()
@@ -117,7 +127,9 @@ class LocalCluster:
             *("--internal-port", str(ports.internal)),
             *("--ops-port", str(ports.ops)),
         )
-        supervisor = PodSupervisor(self._state, store, ordinal, command, pods.changed.set)
+        supervisor = PodSupervisor(
+            self._state, store, ordinal, command, pods.changed.set, lambda: pods.template
+        )
         pods.supervisors.append(supervisor)
         pods.tasks.append(asyncio.create_task(supervisor.run(), name=f"{store}-{ordinal}"))
 
@@ -131,7 +143,13 @@ class LocalCluster:
         except StateDirectoryError as error:
             trouble = trouble or f"cannot be started: {error.message}"
         return PodState(
-            address=address, is_running=supervisor.is_running, has_data=has_data, trouble=trouble
+            address=address,
+            is_running=supervisor.is_running,
+            has_data=has_data,
+            trouble=trouble,
+            uid=supervisor.uid,
+            is_outdated=supervisor.is_outdated,
+            is_leaving=supervisor.is_leaving,
         )
 
     def _ports_of_others(self, store: StoreName) -> list[int]:

@@ -14,6 +14,7 @@ from qss_operator.local.directory.state import StateDirectory
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
+    RESTARTED_AT_ANNOTATION,
     how_to_apply,
     how_to_restart,
 )
@@ -41,7 +42,7 @@ def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]
     prepared: list[PreparedStore] = []
     for manifest in read_manifests(files):
         try:
-            store = _with_asked_actives(prepare_resource(manifest.resource, state))
+            store = _with_what_commands_asked(prepare_resource(manifest.resource, state))
         except StoreError as error:
             raise _with_source(error, manifest.source) from error
         if any(other.name == store.name for other in prepared):
@@ -130,6 +131,7 @@ def resource_of(stored: dict[str, Any], status: StoreStatus | None) -> StoreReso
         adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
+        restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
         status=status,
     )
 
@@ -150,15 +152,18 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
 
 
-def _with_asked_actives(prepared: PreparedStore) -> PreparedStore:
-    """The store of a file, with what `qss move` asked for, unless the file says it itself."""
-    kept = ((prepared.stored or {}).get("metadata", {}).get("annotations") or {}).get(
-        ACTIVES_ANNOTATION
-    )
-    if kept is None:
+def _with_what_commands_asked(prepared: PreparedStore) -> PreparedStore:
+    """The store of a file, with what `qss move` and `qss restart` asked for.
+
+    The annotations of the file come first.
+    """
+    stored = (prepared.stored or {}).get("metadata", {}).get("annotations") or {}
+    asked = (ACTIVES_ANNOTATION, RESTARTED_AT_ANNOTATION)
+    kept = {name: stored[name] for name in asked if name in stored}
+    if not kept:
         return prepared
     metadata = prepared.resource["metadata"]
-    annotations = {ACTIVES_ANNOTATION: kept} | (metadata.get("annotations") or {})
+    annotations = kept | (metadata.get("annotations") or {})
     resource = prepared.resource | {"metadata": metadata | {"annotations": annotations}}
     return replace(prepared, resource=resource)
 

@@ -32,14 +32,39 @@ class PodSupervisor:
         ordinal: Ordinal,
         command: tuple[str, ...],
         on_change: Callable[[], None],
+        template: Callable[[], str],
     ) -> None:
+        """`template` is what pods are made of now; another one than the pod's outdates it."""
         self._state = state
         self._store = store
         self._ordinal = ordinal
         self._command = command
         self._on_change = on_change
+        self._template = template
+        self._made_of = ""
+        self._starts = 0
+        self._asked = asyncio.Event()  # To restart.
         self.is_running = False
         self.trouble: str | None = None
+
+    @property
+    def uid(self) -> str:
+        """The name of the process that runs, or ran last."""
+        return str(self._starts)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the pod was made of another template than the present one."""
+        return self.is_running and self._made_of != self._template()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the pod is being stopped, and then started again."""
+        return self._asked.is_set()
+
+    def restart(self) -> None:
+        """Stops the process in order, and starts it again."""
+        self._asked.set()
 
     async def run(self) -> None:
         """Run until cancelled; then the pod is stopped."""
@@ -48,11 +73,17 @@ class PodSupervisor:
         while True:
             started_s = loop.time()
             ending = await self._run_once()
+            if ending is None:
+                continue
             failures = failures_after(failures, loop.time() - started_s)
             self._set_trouble(_describe(ending, failures, self._last_line()))
             await asyncio.sleep(restart_delay_s(failures))
 
-    async def _run_once(self) -> str:
+    async def _run_once(self) -> str | None:
+        """Runs the pod until it ends; returns how it ended, and None where it is to restart."""
+        self._asked.clear()
+        self._made_of = self._template()
+        self._starts += 1
         log = self._state.log_file(self._store, self._ordinal)
         try:
             make_directory(self._state.data_directory(self._store, self._ordinal))
@@ -72,10 +103,20 @@ class PodSupervisor:
         try:
             self.is_running = True
             self._on_change()
-            return _describe_exit(await process.wait())
+            return await self._ending(process)
         finally:
             self.is_running = False
             await _stop(process)
+
+    async def _ending(self, process: asyncio.subprocess.Process) -> str | None:
+        asked = asyncio.create_task(self._asked.wait())
+        ended = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
+            return _describe_exit(ended.result()) if ended.done() else None
+        finally:
+            asked.cancel()
+            ended.cancel()
 
     def _record(self, pid: int) -> None:
         identity = identify(pid)

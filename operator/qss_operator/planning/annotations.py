@@ -8,6 +8,8 @@ from qss_operator.planning.model import Observation
 
 ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
 ACTIVES_ANNOTATION = "queryablestate.dev/actives"
+# Another text makes the pods restart, one at a time.
+RESTARTED_AT_ANNOTATION = "queryablestate.dev/restarted-at"
 _ACTIVE = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
 
 

@@ -136,6 +136,7 @@ class StoreResource:
     adopt_volumes: str | None = None
     accept_data_loss: str | None = None
     actives: str | None = None
+    restarted_at: str | None = None
     status: StoreStatus | None = None
 
 
@@ -146,6 +147,10 @@ class PodState:
     `trouble` is the reason, as text, why the pod does not run. `if_silent` is the text shown as the
     pod's trouble if its containers were ready and it sent no report. `has_data` is true for a
     volume that is not empty, and None where the cluster cannot look inside.
+
+    `uid` tells a pod from later ones of its name. `is_ready` is what the cluster itself finds, and
+    None where it does not look. `is_outdated` is true for a pod with another template than the
+    store's that may be restarted, `is_leaving` for one that is being ended.
     """
 
     address: PodAddress
@@ -154,6 +159,10 @@ class PodState:
     zone: str = ""
     trouble: str | None = None
     if_silent: str | None = None
+    uid: str | None = None
+    is_ready: bool | None = None
+    is_outdated: bool = False
+    is_leaving: bool = False
     control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 
     @property
@@ -172,7 +181,7 @@ class ClusterState:
     """The pods of a store by ordinal; `replicas` is the number that was requested last.
 
     `volume_size` is the size of the largest volume, and None where volumes have no size.
-    `findings` are the cluster's own tasks (a restart, a growing volume), by condition.
+    `findings` are the cluster's own tasks (a growing volume), by condition.
     `local_option` is the option with which `qss` commands find a local cluster; None on Kubernetes.
     """
 
@@ -242,6 +251,13 @@ class SendAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPod:
+    """Have the cluster end a pod, and start it with the present template."""
+
+    pod: PodState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLoss:
     """Tell a pod that a person accepted the loss of batches of its partition.
 
@@ -266,4 +282,4 @@ class RetireReplica:
     epoch: Epoch
 
 
-Step = SetReplicas | PublishAssignment | SendAssignment | AcceptLoss | RetireReplica
+Step = SetReplicas | PublishAssignment | SendAssignment | RestartPod | AcceptLoss | RetireReplica

@@ -19,12 +19,14 @@ from qss_operator.planning.disk_claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.losses import accepted_losses, to_accept
 from qss_operator.planning.membership.creation import empty_while_others_are_silent
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import retirements
 from qss_operator.planning.model import (
     AcceptLoss,
     Observation,
     PodState,
     PublishAssignment,
+    RestartPod,
     SendAssignment,
     SetReplicas,
     Step,
@@ -40,9 +42,10 @@ def plan(observation: Observation) -> list[Step]:
         steps.append(SetReplicas(replicas=wanted))
     known = assess(observation)
     if isinstance(known, UnknownAssignment):
-        return steps
+        return [*steps, *_restarts(observation, ())]
     if is_published(observation, known):
         steps += retirements(observation, known.certain, known.store_id)
+        steps += _restarts(observation, known.certain)
     else:
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
     emptied = emptied_pods(observation, known)
@@ -81,6 +84,14 @@ def plan(observation: Observation) -> list[Step]:
         if accepted.get(entry.partition) == entry.epoch
     ]
     return steps
+
+
+def _restarts(
+    observation: Observation, partitions: Sequence[PartitionConfiguration]
+) -> list[RestartPod]:
+    """The pod to restart now, where there is one."""
+    found = next_restart(observation, {entry.partition: entry for entry in partitions})
+    return [RestartPod(pod=found.pod)] if found.pod is not None and found.is_due else []
 
 
 def is_published(observation: Observation, known: KnownAssignment) -> bool:

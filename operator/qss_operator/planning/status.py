@@ -41,6 +41,7 @@ from qss_operator.planning.losses import (
     losses_message,
     waiting_message,
 )
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import (
     LEFT_REPLICA_HAS_MORE,
     left_message,
@@ -267,9 +268,17 @@ def _progressing(
         return yes, reason, "; ".join(obstacles(observation))
     if wishes := undone_wishes(observation):
         return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
+    certain = {entry.partition: entry for entry in known.certain}
+    restart = next_restart(observation, certain).finding
+    if restart is not None and restart[0] is yes:
+        return restart
     if (moving := rebalance.finding())[0] is yes:
         return moving
-    return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
+    return restart or (
+        ConditionStatus.FALSE,
+        "UpToDate",
+        "pods and partitions are as the spec asks for",
+    )
 
 
 def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignment) -> Finding:

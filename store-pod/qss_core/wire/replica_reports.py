@@ -72,6 +72,8 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     misses_active: bool = False  # A standby whose promise to its active has run out.
     # Whether another in-sync replica has compared its log with this one since the pod started.
     is_compared: bool = False
+    # Whether, as the active, it would wait for the end of a promise that no answer can end.
+    waits_for_lease: bool = False
 
 
 class FullVolume(Wire, frozen=True, kw_only=True):

@@ -62,6 +62,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         silent=replica.silent_followers(),
         caught_up=replica.followers.caught_up() if is_active else (),
         misses_active=replica.following.misses_active,
+        waits_for_lease=replica.following.waits_for_lease(),
         is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,
     )
 

@@ -85,6 +85,17 @@ def released(support: Support, process: str, epoch: Epoch) -> Support:
     return Support(held)
 
 
+def is_bound(support: Support, epoch: Epoch, now_s: float) -> bool:
+    """Whether a promise holds that an answer of the active of `epoch` will not end.
+
+    That active's process releases its own promises when it answers the next active.
+    """
+    present = {term.process for term in support.until_s if term.epoch == epoch} - {""}
+    return any(
+        until > now_s and term.process not in present for term, until in support.until_s.items()
+    )
+
+
 def may_begin(support: Support, now_s: float) -> bool:
     """Whether a promoted follower may act: every older active has stopped by then."""
     return all(now_s >= until for until in support.until_s.values())

@@ -43,13 +43,20 @@ class SimulatedCluster:
         self,
         store: StoreName,
         disks: Sequence[SimulatedDisk],
-        is_running: Callable[[int], bool],
+        node: Callable[[int], str | None],
+        is_outdated: Callable[[str], bool],
+        restart: Callable[[int], None],
         replicas: Callable[[], int],
         scale: Callable[[int], None],
     ) -> None:
-        """Of the machines, one for each disk, the first `replicas` run pods; `scale` sets that."""
+        """Of the machines, one for each disk, the first `replicas` run pods; `scale` sets that.
+
+        `node` is that of a pod's process. A node that `is_outdated` has an older template.
+        """
         self._disks = disks
-        self._is_running = is_running
+        self._node = node
+        self._is_outdated = is_outdated
+        self._restart = restart
         self._replicas = replicas
         self._scale = scale
         self._addresses = [address_of(store, number) for number in range(len(disks))]
@@ -61,8 +68,10 @@ class SimulatedCluster:
             pods=tuple(
                 PodState(
                     address=address,
-                    is_running=self._is_running(number),
+                    is_running=(node := self._node(number)) is not None,
                     has_data=self._disks[number].has_data,
+                    uid=node,
+                    is_outdated=node is not None and self._is_outdated(node),
                 )
                 for number, address in enumerate(self._addresses[: self._replicas()])
             ),
@@ -81,6 +90,11 @@ class SimulatedCluster:
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Starts pods, or ends those with the highest ordinals."""
         self._scale(replicas)
+
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        """Ends a pod's process, and starts it again."""
+        if self._node(pod.ordinal) == pod.uid:
+            self._restart(pod.ordinal)
 
 
 class SimulatedPods:

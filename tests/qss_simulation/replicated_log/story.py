@@ -42,7 +42,7 @@ from qss_store.replication.follower import Append, StepBack, Take
 from qss_store.storage.commit_rows.commit_writer import APPLIED
 from qss_store.storage.engine import CHANGELOG, META
 from qss_store.transactions.commands import Abort, Barrier
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 
 PODS = (Ordinal(0), Ordinal(1), Ordinal(2))
 _EPOCHS_MAX = 12

@@ -1,6 +1,6 @@
 """Fakes of clocks, event loops, API servers, clusters and pods, in memory.
 
-Time: `set_clock` is the clock of one service, which the test sets. `virtual_time` has event loops
+Time: `virtual_time` has the clock of one service, which the test sets, and event loops
 whose time needs no waiting, and `one_thread_loop` an event loop that runs the work of threads in a
 fixed order.
 

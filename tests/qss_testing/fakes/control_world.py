@@ -7,28 +7,20 @@ from typing import Any, assert_never
 
 import msgspec
 
-from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
+from qss_core.errors import UnreachableError
 from qss_core.model import (
     Epoch,
-    Offset,
     Ordinal,
     PartitionConfiguration,
     PartitionId,
     PodAddress,
-    PodName,
     Role,
-    Sequence,
     StoreAssignment,
-    StoreId,
     StoreName,
 )
 from qss_core.spec.resource import StoreSpec, decode_spec
-from qss_core.wire.losses import AcceptLossRequest, DataLoss, LostReplica
+from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import (
-    FullVolume,
-    IndexReport,
-    MigrationReport,
-    ReplicaReport,
     ReplicasReport,
 )
 from qss_core.wire.retirement import RetireRequest
@@ -41,6 +33,7 @@ from qss_operator.planning.model import (
     PodEndpoints,
     PodState,
     PublishAssignment,
+    RestartPod,
     RetireReplica,
     SendAssignment,
     SentAssignment,
@@ -51,8 +44,8 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
+from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 
-STORE = StoreName("word-counts")
 UID = "0b5e-uid"
 NOW = "2026-11-21T12:00:00Z"
 
@@ -91,139 +84,11 @@ def configuration(
     )
 
 
-@dataclass(kw_only=True)
-class SimulatedPod:
-    """A pod: its disk (`held`, `store_id`) outlives its process (`is_running`, `incarnation`)."""
-
-    ordinal: Ordinal
-    is_running: bool = True
-    is_reachable: bool = True
-    incarnation: int = 1
-    trouble: str | None = None
-    if_silent: str | None = None
-    store_id: StoreId | None = None
-    held: tuple[PartitionConfiguration, ...] = ()
-    written: set[int] = field(default_factory=set)  # Partitions with entries in this pod.
-    state: str = "serving"
-    format: str | None = None
-    # Rows of older formats in its replicas, by partition.
-    migrations: dict[int, MigrationReport] = field(default_factory=dict)
-    # The progress of index builds in its replicas, by partition.
-    indexes: dict[int, IndexReport] = field(default_factory=dict)
-    is_opening: bool = False
-    # For partitions that are behind: the completed sequence. For lost partitions: the reason.
-    behind: dict[int, int] = field(default_factory=dict)
-    lost: dict[int, str] = field(default_factory=dict)
-    damaged: set[int] = field(default_factory=set)
-    losses: dict[int, DataLoss] = field(default_factory=dict)
-    full_volume: FullVolume | None = None
-    coordinated: int | None = None
-
-    @property
-    def has_data(self) -> bool:
-        return self.store_id is not None
-
-    @property
-    def address(self) -> PodAddress:
-        base = 9000 + 10 * self.ordinal
-        return PodAddress(
-            ordinal=self.ordinal,
-            name=PodName(f"{STORE}-{self.ordinal}"),
-            query=f"http://127.0.0.1:{base}",
-            changelog=f"http://127.0.0.1:{base + 1}",
-        )
-
-    def restart(self) -> None:
-        self.incarnation += 1
-
-    def take(self, assignment: StoreAssignment) -> None:
-        definition = assignment.definition
-        if self.store_id not in (None, definition.store_id):
-            raise WrongStoreError(f"the volume is of store {self.store_id}")
-        held = {entry.partition: entry for entry in self.held}
-        for entry in assignment.partitions:
-            own = held.get(entry.partition, entry)
-            if entry.epoch <= own.epoch and entry != own:
-                raise StaleEpochError("a configuration is not above the one held")
-        self.store_id = definition.store_id
-        self.format = definition.format
-        self.held = tuple(
-            entry
-            for entry in assignment.partitions
-            if entry.role_of(self.ordinal) is not None or entry.partition in held
-        )
-
-    def report(self) -> ReplicasReport:
-        replicas = [
-            ReplicaReport(
-                configuration=entry,
-                role=entry.role_of(self.ordinal) or Role.LEARNER,
-                state="behind" if entry.partition in self.behind else self.state,
-                applied_offset=Offset(2 * (entry.partition in self.written)),
-                end_offset=Offset(2 * (entry.partition in self.written)),
-                sequence=Sequence(int(entry.partition in self.written)),
-                error="the checksum is wrong" if self.state == "failed" else None,
-                is_damaged=entry.partition in self.damaged,
-                format=self.format,
-                migration=self.migrations.get(entry.partition),
-                index=self.indexes.get(entry.partition),
-                completed=self._completed(entry.partition),
-                coordinated=None if self.coordinated is None else Sequence(self.coordinated),
-                accepted_in=self.losses[entry.partition].epoch
-                if entry.partition in self.losses
-                else None,
-                losses=tuple(
-                    loss for number, loss in self.losses.items() if number == entry.partition
-                ),
-            )
-            for entry in self.held
-            if entry.partition not in self.lost
-        ]
-        return ReplicasReport(
-            store=STORE,
-            store_id=None if self.is_opening else self.store_id,
-            pod=self.address.name,
-            ordinal=self.ordinal,
-            incarnation=str(self.incarnation),
-            version=1,
-            ready=self.store_id is not None and self.state == "serving",
-            replicas=() if self.is_opening else tuple(replicas),
-            lost=tuple(
-                LostReplica(partition=PartitionId(number), error=why)
-                for number, why in self.lost.items()
-            ),
-            full_volume=self.full_volume,
-        )
-
-    def _completed(self, partition: int) -> Sequence | None:
-        completed = self.behind.get(partition)
-        return None if completed is None else Sequence(completed)
-
-    def retire(self, request: RetireRequest) -> None:
-        """Deletes a replica like a pod."""
-        self.held = tuple(one for one in self.held if one.partition != request.partition)
-        self.lost.pop(request.partition, None)
-
-    def accept_loss(
-        self, partition: PartitionId, epoch: Epoch, assignment: StoreAssignment | None
-    ) -> None:
-        """Accepts a loss like a pod."""
-        if assignment is not None and self.store_id is None:
-            self.take(assignment)
-            self.lost = {
-                entry.partition: "gone" for entry in self.held if self.ordinal in entry.in_sync
-            }
-        (held,) = [entry for entry in self.held if entry.partition == partition]
-        if held.epoch != epoch:
-            raise StaleEpochError("another epoch")
-        self.lost.pop(partition, None)
-        self.damaged.discard(partition)
-        completed = self.behind.pop(partition, 1)
-        self.losses[partition] = DataLoss(first=Sequence(1), last=Sequence(completed), epoch=epoch)
-
-
 def _with_caught_up(
-    report: ReplicasReport, reports: Mapping[Ordinal, ReplicasReport], uncompared: Collection[int]
+    report: ReplicasReport,
+    reports: Mapping[Ordinal, ReplicasReport],
+    uncompared: Collection[int],
+    promised: Collection[int],
 ) -> ReplicasReport:
     """The report, where each active says that the learners which follow it have caught up."""
 
@@ -240,6 +105,7 @@ def _with_caught_up(
             one,
             caught_up=level_with(one.configuration) if one.role is Role.ACTIVE else (),
             is_compared=report.ordinal not in uncompared,
+            waits_for_lease=report.ordinal in promised,
         )
         for one in report.replicas
     )
@@ -257,7 +123,9 @@ class World:
     seconds: float = 0.0
     kept: int = 0
     are_volumes_opaque: bool = False
+    template: int = 0  # Of the pods; another one outdates those that run.
     uncompared: set[int] = field(default_factory=set)  # Pods that no other replica has compared.
+    promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     published: list[StoreStatus] = field(default_factory=list)
 
@@ -269,7 +137,8 @@ class World:
         }
         level = {pod: report for pod, report in reports.items() if pod not in self.lagging}
         reports = {
-            pod: _with_caught_up(report, level, self.uncompared) for pod, report in reports.items()
+            pod: _with_caught_up(report, level, self.uncompared, self.promised)
+            for pod, report in reports.items()
         }
         return Observation(
             resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
@@ -283,6 +152,8 @@ class World:
                 has_data=None if self.are_volumes_opaque else pod.has_data,
                 trouble=pod.trouble,
                 if_silent=pod.if_silent,
+                uid=pod.uid,
+                is_outdated=pod.template != self.template,
             )
             for pod in self.pods
         )
@@ -311,6 +182,8 @@ class World:
                 self.sent[step.ordinal] = SentAssignment(
                     incarnation=str(pod.incarnation), assignment=step.assignment
                 )
+            case RestartPod():
+                self.restarted(step.pod)
             case AcceptLoss():
                 self.pods[step.ordinal].accept_loss(step.partition, step.epoch, step.assignment)
             case RetireReplica():
@@ -338,7 +211,16 @@ class World:
         self.wanted = replicas
         self.pods = self.pods[:replicas]
         known = len(self.pods)
-        self.pods += [SimulatedPod(ordinal=Ordinal(n)) for n in range(known, replicas)]
+        self.pods += [
+            SimulatedPod(ordinal=Ordinal(n), template=self.template) for n in range(known, replicas)
+        ]
+
+    def restarted(self, pod: PodState) -> None:
+        """A pod ends and starts, with the present template."""
+        simulated = self.pods[pod.ordinal]
+        if simulated.uid == pod.uid:
+            simulated.restart()
+            simulated.template = self.template
 
     def status(self) -> StoreStatus:
         return status_of(self.observation(), NOW)
@@ -363,6 +245,9 @@ class World:
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         self.scale(replicas)
+
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        self.restarted(pod)
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         simulated = self.pods[pod.ordinal]

@@ -29,7 +29,7 @@ from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.store_loop import StoreContext, StoreLoop
 from qss_operator.metrics import OperatorMetrics
-from qss_testing.fakes.control_world import STORE, SimulatedPod
+from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, Place
 

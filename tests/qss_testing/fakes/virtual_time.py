@@ -2,11 +2,13 @@
 
 VirtualTimeLoop is for code without I/O: its time advances only while all tasks wait, and sleeps,
 timeouts and the loop's clock agree. ForwardLoop is for sockets: a test moves its time forward.
+SetClock is for one service without a loop of its own.
 """
 
 import asyncio
 import selectors
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -69,6 +71,22 @@ class LoopClock:
 
     def cpu_s(self) -> float:
         return self.monotonic_s()
+
+
+@dataclass(slots=True)
+class SetClock:
+    """The clocks of an idle pod; the time is `now_s` until a test changes it."""
+
+    now_s: float = 1_000_000.0
+
+    def wall_ms(self) -> int:
+        return int(self.now_s * 1000)
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def cpu_s(self) -> float:
+        return 0.0
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, Result]) -> Result:

@@ -20,7 +20,7 @@ from qss_store.runtime.settings import Settings
 from qss_store.storage.engine import Engine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.clients.http import Api
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.pods.ports import port_of
 from qss_testing.pods.stores import configuration

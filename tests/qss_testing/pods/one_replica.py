@@ -14,7 +14,7 @@ from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.row_slices import slice_limits
 from qss_store.storage.engine import Engine
-from qss_testing.fakes.set_clock import SetClock
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.stores import configuration, make_definition
 
 

@@ -11,7 +11,8 @@ from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.errors import InvalidResourceError, StartFailedError
 from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.fakes.control_world import STORE, World, resource_of
+from qss_testing.fakes.control_world import World, resource_of
+from qss_testing.fakes.simulated_pod import STORE
 
 
 def reconciler_of(world: World, intervals: Intervals | None = None) -> StoreReconciler:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from qss_core.quantities import parse_quantity_bytes
 from qss_core.spec.resource import AccessSpec, Peers, StoreSpec
@@ -26,6 +27,8 @@ from qss_operator.kubernetes.names import (
     StoreNames,
 )
 from qss_operator.kubernetes.objects.pod_template import PodDefaults, pod_template
+from qss_operator.planning.annotations import RESTARTED_AT_ANNOTATION
+from qss_operator.planning.model import StoreResource
 from qss_operator.resources.crd import without_nulls
 
 Object = dict[str, Any]
@@ -110,6 +113,15 @@ def stateful_set(
             }
         },
     )
+
+
+def with_restart(resource: StoreResource) -> StoreSpec:
+    """The spec whose pods have the annotation by which a person restarts the store."""
+    pod = resource.spec.pod
+    if resource.restarted_at is None:
+        return resource.spec
+    annotations = {**pod.annotations, RESTARTED_AT_ANNOTATION: resource.restarted_at}
+    return replace(resource.spec, pod=replace(pod, annotations=annotations))
 
 
 def storage_text(spec: StoreSpec) -> str:

@@ -4,14 +4,12 @@ Each round begins with the present objects, so the next round completes an inter
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from qss_core.model import Ordinal
 from qss_core.spec.resource import StoreSpec
-from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.backoff import Backoff
 from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.access.audiences import (
@@ -39,17 +37,24 @@ from qss_operator.kubernetes.objects.children import (
     owner_of,
     stateful_set,
     storage_text,
+    with_restart,
 )
-from qss_operator.kubernetes.objects.pod_template import PodDefaults, template_hash
-from qss_operator.kubernetes.objects.rollout import candidate_of, plan_rollout
+from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.objects.volumes import (
+    doomed_claims,
     doomed_finding,
     growth_refused,
     plan_growth,
 )
 from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.planning.findings.wishes import RESIZE_REFUSED, UNSUPPORTED
-from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
+from qss_operator.planning.model import (
+    ConditionStatus,
+    ConditionType,
+    Finding,
+    Observation,
+    PodState,
+)
 from qss_operator.planning.status import is_serving
 
 logger = logging.getLogger(__name__)
@@ -83,11 +88,11 @@ class Upkeep:
         self.findings: dict[ConditionType, Finding] = {}
 
     async def run_round(self, observation: Observation) -> None:
-        """Updates the children by the spec, with at most one restart."""
+        """Updates the children by the spec."""
         store = await self._cache.store()
         if store is None:
             return
-        spec = observation.resource.spec
+        spec = with_restart(observation.resource)
         self._owner, self._spec = owner_of(store), spec
         status = observation.resource.status
         doomed = await self._doomed()
@@ -107,11 +112,6 @@ class Upkeep:
         found = await self._found_set()
         if found is not None:
             await self.set_replicas(found["spec"]["replicas"])
-            rolling = None
-            if not doomed:
-                rolling = await self._roll(await self._found_set(), spec, observation.reports)
-            if rolling is not None:
-                findings[ConditionType.PROGRESSING] = rolling
 
     async def _found_set(self) -> Object | None:
         """The StatefulSet, unless it is being deleted."""
@@ -119,13 +119,7 @@ class Upkeep:
         return None if found is None or "deletionTimestamp" in found["metadata"] else found
 
     async def _doomed(self) -> list[str]:
-        """The store's deleted volumes, which disappear when their pods stop."""
-        claims = await self._cache.children(PERSISTENT_VOLUME_CLAIMS)
-        return sorted(
-            name
-            for name, claim in claims.items()
-            if "deletionTimestamp" in claim["metadata"] and self._names.is_claim(name)
-        )
+        return doomed_claims(self._names, await self._cache.children(PERSISTENT_VOLUME_CLAIMS))
 
     async def set_replicas(self, replicas: int) -> None:
         """Applies the StatefulSet with this many pods; not fewer if a volume would disappear."""
@@ -214,33 +208,12 @@ class Upkeep:
 
     # --- Restarts
 
-    async def _roll(
-        self, found: Object | None, spec: StoreSpec, reports: Mapping[Ordinal, ReplicasReport]
-    ) -> Finding | None:
-        if found is None:
-            return None
-        status = found.get("status") or {}
-        if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
-            # A pod that is deleted now would come back with the old template.
-            self._cache.forget(STATEFUL_SETS)
-            return None
-        digest = template_hash(found["spec"]["template"])
-        pods = await self._cache.children(PODS)
-        candidates = [
-            candidate_of(pod, digest, serves=_serves(reports.get(Ordinal(ordinal)), pod))
-            for ordinal in range(found["spec"]["replicas"])
-            if (pod := pods.get(self._names.pod(ordinal))) is not None
-        ]
-        rollout = plan_rollout(
-            candidates, found["spec"]["replicas"], is_paused=spec.rebalance.paused
-        )
-        if rollout.restart is not None:
-            old = rollout.restart
-            logger.info("%s: restarting %s", self._names.store, old.name)
-            self._tell("PodRestarted", f"{old.name}: its template changed")
-            await self._api.delete(PODS, self._names.namespace, old.name, uid=old.uid)
-            self._cache.forget(PODS)
-        return rollout.finding
+    async def restart(self, pod: PodState) -> None:
+        """Deletes a pod of an older template; the StatefulSet makes it again."""
+        name = pod.address.name
+        self._tell("PodRestarted", f"{name}: its template changed")
+        await self._api.delete(PODS, self._names.namespace, name, uid=pod.uid)
+        self._cache.forget(PODS)
 
     # --- Volumes
 
@@ -293,18 +266,6 @@ def _set_size(found: Object) -> str:
     template = found["spec"]["volumeClaimTemplates"][0]
     size: str = template["spec"]["resources"]["requests"]["storage"]
     return size
-
-
-def _serves(report: ReplicasReport | None, pod: Object) -> bool:
-    """Whether the pod is Ready for the kubelet, and does not report otherwise to the operator.
-
-    A pod that does not answer the operator may still serve clients.
-    """
-    ready = any(
-        one.get("type") == "Ready" and one.get("status") == "True"
-        for one in (pod.get("status") or {}).get("conditions") or []
-    )
-    return ready and (report is None or report.ready)
 
 
 def _without_bookkeeping(found: Object) -> Object:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qss_core.quantities import parse_kubernetes_bytes
+from qss_operator.kubernetes.names import StoreNames
 from qss_operator.planning.findings.wishes import RESIZE_REFUSED
 from qss_operator.planning.model import ConditionStatus, Finding
 
@@ -54,6 +55,15 @@ def plan_growth(
         # Patch all claims first: a set of the new size would hide the remaining ones.
         remake_set=remake and not small,
         finding=(ConditionStatus.TRUE, RESIZING, message),
+    )
+
+
+def doomed_claims(names: StoreNames, claims: Mapping[str, Object]) -> list[str]:
+    """The store's deleted volumes, which disappear when their pods stop."""
+    return sorted(
+        name
+        for name, claim in claims.items()
+        if "deletionTimestamp" in claim["metadata"] and names.is_claim(name)
     )
 
 

@@ -18,6 +18,7 @@ from qss_operator.planning.membership.failover import (
     successor_of,
 )
 from qss_operator.planning.membership.moves import moved, targets_of
+from qss_operator.planning.membership.restarts import NextRestart, next_restart
 from qss_operator.planning.model import Observation
 
 Reports = Mapping[Ordinal, ReplicasReport]
@@ -37,12 +38,13 @@ def next_configurations(
     While the store is being created nothing changes before every replica exists: the first entry of
     a new epoch ends the creation.
     """
+    restart = next_restart(observation, entries)
     is_made = not is_creating or _holds_all(observation.reports, entries)
     found: dict[PartitionId, PartitionConfiguration] = {}
     for number, entry in entries.items():
         taken = with_taken_losses(observation, entry)
         if taken is entry and is_made and number not in unclear:
-            taken = _next(observation, entry)
+            taken = _next(observation, entry, restart)
         found[number] = taken
     if is_made:
         calm = {
@@ -54,7 +56,9 @@ def next_configurations(
     return tuple(found[number] for number in sorted(found))
 
 
-def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionConfiguration:
+def _next(
+    observation: Observation, entry: PartitionConfiguration, restart: NextRestart
+) -> PartitionConfiguration:
     """The next configuration of a partition, or the same one."""
     active = replica_of(observation.reports, entry.active, entry)
     successor = successor_of(observation, entry)
@@ -68,7 +72,8 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
     is_sound = active.state in SOUND
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
-    if removed := _gone(observation.reports, entry) | silent:
+    leaving = _leaving(entry, restart) if is_sound else set()
+    if removed := _gone(observation.reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
@@ -77,7 +82,8 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
     joining = [
         pod
         for pod in active.caught_up
-        if pod not in entry.in_sync and _follows(observation.reports, pod, entry)
+        if pod not in (*entry.in_sync, restart.ordinal)
+        and _follows(observation.reports, pod, entry)
     ]
     if joining and is_sound:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
@@ -86,6 +92,12 @@ def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionC
 
 def _standbys(entry: PartitionConfiguration) -> set[Ordinal]:
     return set(entry.in_sync) - {entry.active}
+
+
+def _leaving(entry: PartitionConfiguration, restart: NextRestart) -> set[Ordinal]:
+    """The standby whose pod restarts next: writers must not wait for it."""
+    pod = restart.ordinal
+    return {pod} & _standbys(entry) if pod is not None and restart.leaves_sync else set()
 
 
 def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:

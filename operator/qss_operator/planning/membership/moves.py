@@ -5,8 +5,10 @@ removes the replica that is no longer wanted. Nothing is remembered between roun
 with more replicas than the spec asks for, the first ones are those that go.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND, replica_of
 from qss_operator.planning.membership.pins import pinned_actives
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import Observation
 from qss_operator.planning.placement import Placement, Site, place
 
@@ -46,6 +49,11 @@ def targets_of(observation: Observation, entries: Entries) -> Targets:
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
     placed = place(len(entries), sites, copies - 1, before)
+    restarting = next_restart(observation, entries).ordinal
+    if restarting is not None:
+        return Targets(
+            placements=_without_actives_on(restarting, placed, entries, observation.reports)
+        )
     pins = pinned_actives(observation)
     return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
 
@@ -66,6 +74,31 @@ def _with_pin(placement: Placement, pins: Mapping[PartitionId, Ordinal]) -> Plac
     if pod not in placement.replicas:
         kept.remove(placement.active if len(kept) == 1 else kept[-1])
     return Placement(partition=placement.partition, active=pod, replicas=(pod, *kept))
+
+
+def _without_actives_on(
+    pod: Ordinal,
+    placed: Iterable[Placement],
+    entries: Entries,
+    reports: Mapping[Ordinal, ReplicasReport],
+) -> dict[PartitionId, Placement]:
+    """The placements while a pod is about to restart: other actives stay where they are.
+
+    An active would otherwise be handed over once for each restart, and once for the balance.
+    """
+    loads = Counter(entry.active for entry in entries.values())
+    found: dict[PartitionId, Placement] = {}
+    for one in placed:
+        entry = entries[one.partition]
+        active = entry.active if entry.active in one.replicas else one.active
+        others = [other for other in one.replicas if other != pod and other in entry.in_sync]
+        if active == pod and others:
+            waits = {one: _waits_for_lease(reports, one, entry) for one in others}
+            active = min(others, key=lambda one: (waits[one], loads[one], one))
+            loads[active] += 1
+        rest = [other for other in one.replicas if other != active]
+        found[one.partition] = changed(one, active=active, replicas=(active, *rest))
+    return found
 
 
 def moved(observation: Observation, entries: Entries, targets: Targets) -> Entries:
@@ -130,8 +163,17 @@ def _towards(
     if not all(_is_sound(reports, pod, entry) for pod in target.replicas):
         return None
     if entry.active != target.active:
-        return _next(entry, active=target.active)
+        waits = _waits_for_lease(reports, target.active, entry)
+        return None if waits else _next(entry, active=target.active)
     return _without(entry, surplus) if surplus else None
+
+
+def _waits_for_lease(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> bool:
+    """Whether a replica could not act at once: its process has started a moment ago."""
+    replica = replica_of(reports, pod, entry)
+    return replica is None or replica.waits_for_lease
 
 
 def _without(entry: PartitionConfiguration, pods: list[Ordinal]) -> PartitionConfiguration:

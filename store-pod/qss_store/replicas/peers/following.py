@@ -15,6 +15,7 @@ from qss_store.replication.lease import (
     Support,
     Term,
     answered,
+    is_bound,
     may_begin,
     released,
     started,
@@ -135,6 +136,11 @@ class Following:
     def may_begin(self) -> bool:
         """Whether this replica may act as an active: every older active has stopped."""
         return may_begin(self._promises[self._partition], self._now_s())
+
+    def waits_for_lease(self) -> bool:
+        """Whether this replica, as the next active, would have to wait for an older one's lease."""
+        epoch = self._changelog.log.configuration.epoch
+        return is_bound(self._promises[self._partition], epoch, self._now_s())
 
     def configured(self) -> None:
         """A new configuration: its active has the time of a lease to be heard."""

@@ -9,7 +9,8 @@ from qss_core.spec.resource import AccessSpec
 from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
 from qss_operator.kubernetes.objects.children import beside_pods, owner_of, stateful_set
 from qss_operator.kubernetes.objects.pod_template import PodDefaults, pod_template
-from qss_testing.fakes.control_world import STORE, spec_of
+from qss_testing.fakes.control_world import spec_of
+from qss_testing.fakes.simulated_pod import STORE
 
 NAMES = StoreNames(namespace="shop", store=STORE)
 DEFAULTS = PodDefaults(image="store:1", operator_service_account="system/operator")

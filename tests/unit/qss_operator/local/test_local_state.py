@@ -16,7 +16,8 @@ from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.resources import LocalResources
 from qss_operator.planning.model import StoreStatus
-from qss_testing.fakes.control_world import STORE, resource_of
+from qss_testing.fakes.control_world import resource_of
+from qss_testing.fakes.simulated_pod import STORE
 
 MANIFEST = """
 apiVersion: queryablestate.dev/v1alpha1

@@ -9,7 +9,8 @@ from qss_operator.errors import ConflictError
 from qss_operator.local.rounds import run_rounds
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.fakes.control_world import STORE, World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.simulated_pod import STORE
 
 
 @dataclass(kw_only=True)

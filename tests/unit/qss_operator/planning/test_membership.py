@@ -21,7 +21,8 @@ from qss_core.wire.losses import LostReplica
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ClusterState, Observation, PodState
-from qss_testing.fakes.control_world import STORE, UID, SimulatedPod, resource_of, spec_of
+from qss_testing.fakes.control_world import UID, resource_of, spec_of
+from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 
 P0 = PartitionId(0)
 A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)

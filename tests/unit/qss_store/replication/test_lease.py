@@ -54,6 +54,18 @@ def test_another_process_of_the_same_pod_releases_nothing() -> None:
     assert not lease.may_begin(lease.released(given, "started later", SECOND), 105.0)
 
 
+def test_a_replica_is_bound_by_promises_that_its_active_will_not_release() -> None:
+    assert lease.is_bound(lease.started(100.0), FIRST, 105.4)
+    assert not lease.is_bound(lease.started(100.0), FIRST, 105.5)
+    given = lease.answered(Support({}), OLD, 100.0)
+    assert not lease.is_bound(given, FIRST, 101.0), "its active answers the next one"
+    assert lease.is_bound(given, SECOND, 101.0), "the active of the second epoch is another process"
+    both = lease.answered(given, NEW, 101.0)
+    assert lease.is_bound(both, NEW.epoch, 102.0)
+    nameless = lease.answered(Support({}), Term(FIRST, ""), 100.0)
+    assert lease.is_bound(nameless, FIRST, 101.0)
+
+
 def test_promises_of_an_earlier_process_are_released_by_nobody() -> None:
     given = lease.answered(lease.started(100.0), Term(FIRST, ""), 100.0)
     assert not lease.may_begin(lease.released(given, "", SECOND), 105.4)

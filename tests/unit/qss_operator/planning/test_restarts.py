@@ -1,0 +1,221 @@
+"""Restarts after a change of the pods' template: one pod at a time, and only while others serve."""
+
+from dataclasses import replace as changed
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.spec.resource import RebalanceSpec
+from qss_operator.planning.model import (
+    ConditionStatus,
+    ConditionType,
+    PublishAssignment,
+    RestartPod,
+)
+from qss_operator.planning.plan import plan
+from qss_testing.fakes.control_world import World, resource_of, spec_of
+
+_ROUNDS = 200
+
+
+def outdated(**spec: Any) -> World:
+    """A store that has settled, and whose template then changed."""
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    world.template = 1
+    return world
+
+
+def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return status.assignment
+
+
+def progressing(world: World) -> tuple[ConditionStatus, str, str]:
+    found = world.status().condition(ConditionType.PROGRESSING)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def next_step(world: World) -> list[int]:
+    """One round; the ordinals of pods that it restarts."""
+    steps = plan(world.observation())
+    for step in steps:
+        world.apply(step)
+    return [step.pod.ordinal for step in steps if isinstance(step, RestartPod)]
+
+
+def restarts(world: World) -> list[int]:
+    """The pods that restart, in their order, until all have the template."""
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        found += next_step(world)
+        if all(pod.template == world.template for pod in world.pods):
+            world.settle(_ROUNDS)
+            return found
+    raise AssertionError("some pods were not restarted")
+
+
+def test_nothing_is_restarted_where_every_pod_is_current() -> None:
+    world = outdated()
+    world.template = 0
+    assert plan(world.observation()) == []
+
+
+def test_sole_replicas_are_restarted_by_the_highest_ordinal() -> None:
+    world = outdated(replicas=3)
+    assert next_step(world) == [2]
+    assert restarts(world) == [1, 0]
+    assert progressing(world)[1] == "UpToDate"
+
+
+@pytest.mark.parametrize("standbys", [1, 2])
+def test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts(standbys: int) -> None:
+    world = outdated(replicas=3, standbys=standbys, partitions=6)
+    before = {entry.partition: entry.epoch for entry in assignment_of(world)}
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        steps = plan(world.observation())
+        for step in steps:
+            if isinstance(step, RestartPod):
+                pod = step.pod.ordinal
+                found.append(pod)
+                assert all(pod not in entry.in_sync for entry in assignment_of(world))
+                assert all(entry.active in entry.in_sync for entry in assignment_of(world))
+            world.apply(step)
+        assert all(len(entry.in_sync) >= standbys for entry in assignment_of(world))
+        if not steps:
+            break
+    assert sorted(found) == [0, 1, 2]
+    for entry in assignment_of(world):
+        assert set(entry.in_sync) == set(entry.replicas)
+        assert len(entry.replicas) == 1 + standbys
+        # Each pod leaves and comes back, an active is handed over at most three times.
+        assert entry.epoch <= before[entry.partition] + 2 * (1 + standbys) + 3
+    actives = [entry.active for entry in assignment_of(world)]
+    assert {actives.count(Ordinal(pod)) for pod in range(3)} == {2}
+
+
+def test_a_pod_says_what_it_leaves_before_it_restarts() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    status, reason, message = progressing(world)
+    assert (status, reason) == (ConditionStatus.TRUE, "RollingUpdate")
+    assert message.startswith("0 of 2 pods have the new template; word-counts-1 leaves the in-sync")
+    while not any(isinstance(step, RestartPod) for step in plan(world.observation())):
+        next_step(world)
+    assert progressing(world)[2] == "0 of 2 pods have the new template; restarting word-counts-1"
+
+
+def test_the_next_one_waits_until_the_last_one_serves() -> None:
+    world = outdated(replicas=3)
+    assert next_step(world) == [2]
+    world.pods[2].is_opening = True
+    world.pods[2].state = "opening"
+    assert next_step(world) == []
+    assert "rule EveryOtherPodServes: waiting for word-counts-2" in progressing(world)[2] or (
+        progressing(world)[1] == "PartitionsOpening"
+    )
+    world.pods[2].is_opening = False
+    world.pods[2].state = "serving"
+    assert next_step(world) == [1]
+
+
+def test_a_pod_that_is_stopping_is_waited_for() -> None:
+    world = outdated(replicas=2)
+    seen = world.observation()
+    leaving = changed(seen.cluster.pods[1], is_leaving=True)
+    cluster = changed(seen.cluster, pods=(seen.cluster.pods[0], leaving))
+    assert plan(changed(seen, cluster=cluster)) == []
+
+
+def test_a_pod_whose_partition_has_no_other_replica_in_sync_is_waited_for() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    world.template = 0
+    world.lagging = {1}
+    status = world.resource.status
+    assert status is not None
+    world.pods[1].lost = {0: "damaged"}
+    for _ in range(10):
+        next_step(world)
+    world.pods[1].lost = {}
+    world.settle(_ROUNDS)
+    assert next(iter(assignment_of(world))).in_sync == (0,)
+    world.template = 1
+    for _ in range(10):
+        assert next_step(world) in ([], [1])
+    assert world.pods[0].template == 0
+    assert (
+        "rule OtherReplicaInSync: waiting for another replica of partitions 0, 1"
+        in (progressing(world)[2])
+    )
+    world.lagging = set()
+    restarts(world)
+
+
+def test_actives_go_only_where_they_can_act_at_once() -> None:
+    """A process that has just started keeps the promises of the one before it."""
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    world.promised = {0}
+    before = assignment_of(world)
+    for _ in range(5):
+        assert next_step(world) == []
+    assert assignment_of(world) == before
+    world.promised = set()
+    assert restarts(world) == [1, 0]
+
+
+def test_a_broken_old_pod_goes_first_also_while_others_do_not_serve() -> None:
+    world = outdated(replicas=3)
+    world.pods[2].template = 1
+    for number in (1, 2):
+        world.pods[number].is_running = False
+    assert next_step(world) == [1]
+
+
+def test_a_pod_is_restarted_before_the_assignment_is_known() -> None:
+    """The first template may be wrong, so that no pod ever answers."""
+    world = World(resource=resource_of(spec_of(replicas=2)))
+    world.scale(2)
+    world.template = 1
+    for pod in world.pods:
+        pod.is_running = False
+    assert [*next_step(world), *next_step(world)] == [1]
+
+
+def test_a_pause_keeps_pods_as_they_are_and_says_so() -> None:
+    world = outdated(replicas=2, standbys=1, rebalance=RebalanceSpec(paused=True))
+    assert plan(world.observation()) == []
+    assert progressing(world) == (
+        ConditionStatus.FALSE,
+        "Paused",
+        "0 of 2 pods have the new template; rebalance.paused keeps the others from being restarted",
+    )
+
+
+@hypothesis.given(
+    standbys=st.integers(0, 2), cuts=st.lists(st.integers(0, 9), min_size=3, max_size=30)
+)
+@hypothesis.settings(max_examples=60)
+def test_restarts_that_are_cut_anywhere_and_planned_again_end_the_same(
+    standbys: int, cuts: list[int]
+) -> None:
+    """Some steps of a round are done; the template changes again, or back, in the middle."""
+    world = outdated(replicas=3, standbys=standbys, partitions=5)
+    for cut in cuts:
+        steps = plan(world.observation())
+        for step in steps[:cut]:
+            world.apply(step)
+        if cut == 9:
+            world.template = (world.template + 1) % 3
+    world.settle(_ROUNDS)
+    assert all(pod.template == world.template for pod in world.pods)
+    entries = assignment_of(world)
+    assert all(set(entry.in_sync) == set(entry.replicas) for entry in entries)
+    assert not [step for step in plan(world.observation()) if isinstance(step, PublishAssignment)]
