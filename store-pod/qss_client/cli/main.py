@@ -20,7 +20,7 @@ _BAD_INPUT = frozenset({400, 413, 422})
 _KNOWN_COMMANDS = {
     "cluster": (
         "operator",
-        ("up", "down", "status", "scale", "standbys", "apply", "move", "kill"),
+        ("up", "down", "status", "scale", "standbys", "apply", "move", "restart", "kill"),
     ),
     "spark": ("spark", ("demo",)),
 }
