@@ -11,6 +11,8 @@ _PEERS = f"{_STORE}/replicas/peers"
 _MEMBERSHIP = "operator/qss_operator/planning/membership"
 _STANDBYS = "tests/integration/test_standbys.py"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
+_OLDER = "tests/integration/test_older_assignments.py"
+_RESTARTS = "tests/unit/qss_operator/planning/test_restarts.py"
 _MOVES = "tests/unit/qss_operator/planning/test_moves.py"
 _LEASES = "tests/unit/qss_store/replication/test_lease.py"
 
@@ -221,6 +223,116 @@ STANDBY_PLANTS = (
             ),
         ),
         f"{_MOVES}::test_a_pod_is_removed_when_it_has_no_replica",
+    ),
+    Plant(
+        "an older assignment makes a deleted replica anew",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/assignment_checks.py",
+                "    if known is None:\n        return\n",
+                "    return\n",
+            ),
+        ),
+        f"{_OLDER}::test_an_older_assignment_makes_no_deleted_replica_anew",
+    ),
+    Plant(
+        "an assignment for an earlier process is taken",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/assignment_checks.py",
+                '    if assignment.incarnation not in ("", process):\n',
+                "    if False:\n",
+            ),
+        ),
+        f"{_OLDER}::test_an_assignment_for_an_earlier_process_is_refused",
+    ),
+    Plant(
+        "a pod forgets the epoch in which a replica left",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/assignment_checks.py",
+                "    if kept != held:\n",
+                "    if False:\n",
+            ),
+        ),
+        f"{_OLDER}::test_a_replica_is_deleted_only_when_the_pod_has_kept_the_epoch",
+    ),
+    Plant(
+        "a volume of before a move has an active",
+        (
+            Change(
+                f"{_STORE}/writes/sequence_comparison.py",
+                "            await self._hear_configurations(pod)\n",
+                "",
+            ),
+        ),
+        f"{_OLDER}::test_a_volume_of_before_a_move_serves_nothing_once_it_was_compared",
+    ),
+    Plant(
+        "files that do not open hold up an assignment",
+        (
+            Change(
+                f"{_STORE}/replicas/pod.py",
+                " and configuration.role_of(self.ordinal) is not Role.LEARNER:\n",
+                ":\n",
+            ),
+        ),
+        f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
+    ),
+    Plant(
+        "a replica that has more than its active is deleted",
+        (
+            Change(
+                f"{_MEMBERSHIP}/retirements.py",
+                "        and not _has_more(left, active)\n",
+                "",
+            ),
+        ),
+        f"{_MOVES}::test_a_left_replica_that_has_more_than_its_active_is_kept",
+    ),
+    Plant(
+        "a pod that opens its replicas is removed",
+        (
+            Change(
+                "operator/qss_operator/planning/scaling.py",
+                "bool(report.replicas or lost) or may_hold_more(pod, report)\n",
+                "bool(report.replicas or lost)\n",
+            ),
+        ),
+        f"{_MOVES}::test_a_pod_that_opens_its_replicas_is_not_removed",
+    ),
+    Plant(
+        "a pod restarts while it is in sync",
+        (
+            Change(
+                f"{_MEMBERSHIP}/restarts.py",
+                "    counted = [entry for entry in kept if number in entry.in_sync]\n",
+                "    counted: list[PartitionConfiguration] = []\n",
+            ),
+        ),
+        f"{_RESTARTS}::test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts",
+    ),
+    Plant(
+        "an active is handed over to a replica that waits for a lease",
+        (
+            Change(
+                f"{_MEMBERSHIP}/moves.py",
+                "        return None if waits else _next(entry, active=target.active)\n",
+                "        return _next(entry, active=target.active)\n",
+            ),
+        ),
+        f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
+    ),
+    Plant(
+        "a replica takes promises for ended that nobody will end",
+        (
+            Change(
+                f"{_STORE}/replication/lease.py",
+                "        until > now_s and term.process not in present for",
+                "        False for",
+            ),
+        ),
+        f"{_LEASES}::test_a_replica_is_bound_by_promises_that_its_active_will_not_release",
     ),
 )
 
