@@ -78,12 +78,13 @@ def _after_leaving(
         message = f"rule OtherReplicaInSync: waiting for another replica of {_named(alone)}"
         return _wait(f"{done}; {message} before {name} restarts", pod)
     if led := [entry for entry in counted if entry.active == number]:
-        return _wait(f"{done}; {name} hands its actives over: {_named(led)}", pod)
+        message = f"{name} hands over its actives of {_named(led)}, to pods that can act at once"
+        return _wait(f"{done}; {message}", pod)
     if counted:
         message = f"{done}; {name} leaves the in-sync replicas of {_named(counted)}"
         return _wait(message, pod, leaves_sync=True)
     if late := [entry for entry in kept if not _is_served(observation, entry)]:
-        return _wait(f"{done}; {_named(late)} is taken over before {name} restarts", pod)
+        return _wait(f"{done}; {name} waits until the others serve {_named(late)}", pod)
     return _restart(pod, done)
 
 
