@@ -31,8 +31,8 @@ $(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --build-constraints .ci/build.lock --no-deps --editable .
 	@touch $@
 
-demo: install ## Stream 336 776 real flights into local stores, ask them meanwhile, compare every row; JOBS=aircraft-stats
-	@$(BIN)/qss demo $(if $(JOBS),--jobs $(JOBS))
+demo: install ## Stream 336 776 real flights into local stores, ask them meanwhile, kill and add pods, compare every row; JOBS=aircraft-stats FAULTS=0
+	@$(BIN)/qss demo $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 0,$(FAULTS)),--no-faults)
 
 lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/ruff format --check --quiet

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.wire.losses import AcceptLossRequest
-from qss_core.wire.messages import INCARNATION, RESOURCE_UID, encode
+from qss_core.wire.messages import GENERATION, INCARNATION, RESOURCE_UID, encode
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_operator.pod_answers import (
@@ -144,7 +144,7 @@ class HttpPods:
         """Let a partition continue without its lost rows; raises a StoreError as `assign` does."""
         path = "/control/accept-data-loss"
         if request.assignment is not None:
-            request = replace(request, assignment=_plain(request.assignment))
+            request = replace(request, assignment=request.assignment.plain)
         return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
 
     async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
@@ -201,9 +201,9 @@ class HttpPods:
 
 def _split(assignment: StoreAssignment) -> tuple[bytes, dict[str, str]]:
     """The body of an assignment that every version of a pod reads, and a header for the rest."""
-    headers = {RESOURCE_UID: assignment.resource_uid, INCARNATION: assignment.incarnation}
-    return encode(_plain(assignment)), headers
-
-
-def _plain(assignment: StoreAssignment) -> StoreAssignment:
-    return replace(assignment, resource_uid="", incarnation="")
+    headers = {
+        RESOURCE_UID: assignment.resource_uid,
+        INCARNATION: assignment.incarnation,
+        GENERATION: str(assignment.generation),
+    }
+    return encode(assignment.plain), headers

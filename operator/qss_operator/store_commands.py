@@ -150,7 +150,7 @@ def _number(text: str) -> int:
 
 
 def _number_told(change: "Change", member: str, state: StateDirectory) -> str:
-    before, after = (one["spec"][member] for one in (change.before, change.after))
+    before, after = (one["spec"].get(member, "unset") for one in (change.before, change.after))
     if before == after:
         return f"{change.store}: spec.{member} is {after} already"
     return f"{change.store}: spec.{member} {before} -> {after}{_what_follows(change, state)}"

@@ -22,13 +22,20 @@ def demo(
     jobs: Annotated[
         str, typer.Option(help=f"which jobs, with commas between: {','.join(_NAMES)}")
     ] = ",".join(_NAMES),
+    *,
+    faults: Annotated[
+        bool,
+        typer.Option(
+            help="while each job streams, kill a pod of its store, and later add one",
+        ),
+    ] = True,
     state_dir: Annotated[Path, typer.Option(help="where the demo keeps its state")] = Path(
         ".qss/demo"
     ),
 ) -> None:
     """Stream real flights into a local cluster, ask it meanwhile, and compare every row."""
     try:
-        code = run_demo(state_dir, _scenarios(jobs))
+        code = run_demo(state_dir, _scenarios(jobs), makes_faults=faults)
     except (ProgramError, FlightsNotFoundError, JavaNotFoundError) as error:
         typer.echo(f"error: {error}", err=True)
         code = 1

@@ -163,8 +163,9 @@ class StoreAssignment(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The placement of a store, which the operator sends to every pod.
 
     `resource_uid` is the uid of the resource; a store that adopted volumes has another store id.
-    `incarnation` is the process of the pod on whose report the assignment rests. A program of an
-    older version knows no such members: over HTTP they are headers, and no pod keeps them.
+    `incarnation` is the process of the pod on whose report the assignment rests, `generation` that
+    of the resource whose spec it carries out; 0 says nothing. A program of an older version knows
+    no such members: over HTTP they are headers, and no pod keeps them on its volume.
     """
 
     definition: StoreDefinition
@@ -173,6 +174,12 @@ class StoreAssignment(Wire, frozen=True, kw_only=True, omit_defaults=True):
     partitions: tuple[PartitionConfiguration, ...]
     resource_uid: str = ""
     incarnation: str = ""
+    generation: int = 0
+
+    @property
+    def plain(self) -> "StoreAssignment":
+        """The assignment without the members that are headers."""
+        return msgspec.structs.replace(self, resource_uid="", incarnation="", generation=0)
 
     def __post_init__(self) -> None:
         """Raises MalformedRequestError unless every partition is placed on known pods."""

@@ -19,6 +19,7 @@ def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: An
             "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
             "partitions": partitions,
             "replicas": replicas,
+            "standbys": 0,
             "storage": {"size": "1Gi"},
             "pod": {"resources": _RESOURCES},
             **spec,

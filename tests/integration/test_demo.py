@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from qss_operator.local.processes import is_alive
 from qss_spark.demo.processes import Cluster, ProgramError, jobs_directory
 from qss_spark.demo.run import Demo
 from qss_spark.demo.scenarios import AIRCRAFT_STATS
+from qss_spark.flights import FLIGHTS
 from qss_testing.clients.qss_command import Qss, manifest
 from qss_testing.waiting import wait_until
 
@@ -23,35 +25,47 @@ EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
 JOB = """
 import sys
 sys.path.insert(0, {tests!r})
-from qss_testing.writers.writer import write_values
+from qss_testing.writers.writer import Record, Writer
 url, store = sys.argv[sys.argv.index("--url") + 1], sys.argv[sys.argv.index("--store") + 1]
-write_values(url, store, {rows!r})
-print('{{"batch": 0, "rows": 300, "seconds": 1.0}}')
+with Writer(url, store) as writer:
+    for batch, rows in enumerate({batches!r}):
+        writer.write(Record(*row) for row in rows)
+        print('{{"batch": %d, "rows": %d, "seconds": 1.0}}' % (batch, {flights}[batch]), flush=True)
 """
+_BATCHES = 3
+_THIRD = ceil(FLIGHTS / _BATCHES)
 
 
 class Stage:
     """A demo over one state directory; each run writes its job anew."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pods: int = 1) -> None:
         self.jobs = directory / "jobs"
         self.state = directory / "state"
         self.jobs.mkdir()
         resource = yaml.safe_load((jobs_directory() / "aircraft_stats.yaml").read_text())
-        resource["spec"] |= {"replicas": 1, "partitions": 3}
+        resource["spec"] |= {"replicas": pods, "partitions": 3}
         (self.jobs / "aircraft_stats.yaml").write_text(yaml.dump(resource))
         self.seen_enough = 0
 
-    def run(self, rows: dict[str, object]) -> tuple[int, str]:
+    def run(self, rows: dict[str, object], *, makes_faults: bool = False) -> tuple[int, str]:
         """The exit code and the output of a run."""
         tests = str(Path(__file__).parent.parent)
-        job = JOB.format(tests=tests, rows=rows)
+        batches = [list(rows.items())[batch::_BATCHES] for batch in range(_BATCHES)]
+        job = JOB.format(tests=tests, batches=batches, flights=[_THIRD, _THIRD, 0])
         (self.jobs / "aircraft_stats.py").write_text(job)
         out = io.StringIO()
         part = replace(AIRCRAFT_STATS.parts[0], expected=lambda: EXPECTED)
         scenario = replace(AIRCRAFT_STATS, parts=(part,), write_input=Path.mkdir)
         console = Console(file=out, width=200)
-        demo = Demo(console, self.state, self.jobs, [scenario], keeps_serving=True)
+        demo = Demo(
+            console,
+            self.state,
+            self.jobs,
+            [scenario],
+            keeps_serving=True,
+            makes_faults=makes_faults,
+        )
         return demo.run(self.wait), out.getvalue()
 
     def wait(self) -> None:
@@ -75,9 +89,18 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
     code, said = stage.run(dict(EXPECTED))
     assert code == 0
     assert "aircraft-stats: 300 keys equal" in said
-    assert ", batch 0, 300 keys; " in said, "counted as the verdict counts"
+    assert ", batch 2, 300 keys; " in said, "counted as the verdict counts"
     assert "qss get aircraft-stats N14228 --url http://127.0.0.1:" in said
     assert stage.seen_enough == 1
+
+
+def test_a_pod_is_killed_and_one_added_while_a_job_writes(tmp_path: Path) -> None:
+    code, said = Stage(tmp_path, pods=2).run(dict(EXPECTED), makes_faults=True)
+    assert "killed aircraft-stats-0 (process " in said
+    assert "aircraft-stats: spec.replicas 2 -> 3" in said
+    assert "failed" not in said, "the other pod answers"
+    assert "aircraft-stats: 300 keys equal" in said
+    assert code == 0
 
 
 def test_pods_do_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:

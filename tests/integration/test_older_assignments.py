@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qss_core.errors import NotActiveError, StaleEpochError
-from qss_core.model import Epoch, PartitionId
+from qss_core.model import Epoch, PartitionId, StoreSettings
 from qss_core.wire.retirement import RetireRequest
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
@@ -69,17 +70,25 @@ async def test_an_older_assignment_makes_no_deleted_replica_anew(cluster: WriteC
     await cluster.assign(cluster.configurations)
 
 
+async def test_an_assignment_of_an_older_spec_is_refused(cluster: WriteCluster) -> None:
+    """A deposed operator that sees the API server no more sends the settings that it knows."""
+    pod = cluster.pods[0].pod
+    edited = replace(cluster.assignment, settings=StoreSettings(changelog_retention_ms=1))
+    await pod.assign(replace(edited, generation=3))
+    with pytest.raises(StaleEpochError, match="generation 2 of the resource, and this pod has ca"):
+        await pod.assign(replace(cluster.assignment, generation=2))
+    assert pod.registry.assignment == edited
+    # An operator of an older version names none.
+    await pod.assign(replace(cluster.assignment, generation=4))
+    await pod.assign(edited)
+    assert pod.registry.assignment == edited
+
+
 async def test_an_assignment_for_an_earlier_process_is_refused(cluster: WriteCluster) -> None:
     """Since then the pod may have got an empty volume, of which the operator does not know."""
     pod = cluster.pods[0].pod
     told = cluster.assignment
-    meant = type(told)(
-        definition=told.definition,
-        settings=told.settings,
-        pods=told.pods,
-        partitions=told.partitions,
-        incarnation=pod.report().incarnation,
-    )
+    meant = replace(told, incarnation=pod.report().incarnation)
     await pod.assign(meant)
     await cluster.stop_pod(0)
     shutil.rmtree(cluster.volume / "0")

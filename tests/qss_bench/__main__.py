@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qss_bench import (
+    availability,
     ingest,
     migrating,
     reads,
@@ -17,6 +18,7 @@ from qss_bench import (
     standbys,
     storage,
 )
+from qss_bench.control import planner
 
 PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "reads": reads.measure,
@@ -25,6 +27,8 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "ingest": ingest.measure,
     "recovery": recovery.measure,
     "standbys": standbys.measure,
+    "availability": availability.measure,
+    "planner": planner.measure,
     "spark": spark.measure,
     "storage": storage.measure,
     "spark-tables": spark_tables.measure,

@@ -193,9 +193,10 @@ class Faults:
     async def _edit(self) -> None:
         """A person edits the resource: rows move to another format, or logs are cut elsewhere."""
         api, spec = self._world.api, self._world.api.resource.spec
-        if spec.standbys < spec.replicas - 1 and self._random.random() < _OF_STANDBYS:
-            self._world.trace.note("standbys", str(spec.standbys + 1))
-            api.edit(structs.replace(spec, standbys=spec.standbys + 1))
+        if spec.effective_standbys < spec.replicas - 1 and self._random.random() < _OF_STANDBYS:
+            more = spec.effective_standbys + 1
+            self._world.trace.note("standbys", str(more))
+            api.edit(structs.replace(spec, standbys=more))
         elif self._random.random() < _OF_FORMAT:
             wanted = self._random.choice(_FORMATS)
             self._world.trace.note("format", wanted)

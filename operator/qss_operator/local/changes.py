@@ -66,8 +66,8 @@ async def set_replicas(state: StateDirectory, store: str, replicas: int) -> Chan
     """Ask for a number of pods; raises a StoreError where the store cannot have it."""
 
     def edit(resource: dict[str, Any]) -> None:
-        standbys = resource["spec"]["standbys"]
-        if 0 < replicas <= standbys:
+        standbys = resource["spec"].get("standbys")
+        if standbys is not None and 0 < replicas <= standbys:
             raise InvalidResourceError(
                 f"{store} has spec.standbys {standbys}, which needs at least {standbys + 1} pods, "
                 f"not {replicas}: `qss standbys {store} {replicas - 1}{state.option}` first"

@@ -95,6 +95,7 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     assigned: str | None = None
     volume_size: str | None = None
     moving: str | None = None
+    standbys: int | None = None
     endpoints: Endpoints | None = None
     assignment: tuple[PartitionConfiguration, ...] | None = None
     moves: Moves | None = None

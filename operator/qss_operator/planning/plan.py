@@ -121,6 +121,7 @@ def assignment_of(
         partitions=partitions,
         resource_uid=resource.uid,
         incarnation="" if report is None else report.incarnation,
+        generation=resource.generation,
     )
 
 

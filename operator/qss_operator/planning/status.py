@@ -91,6 +91,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         assigned=f"{len(found)}/{resource.spec.partitions}",
         volume_size=cluster.volume_size,
         moving=rebalance.moving,
+        standbys=resource.spec.effective_standbys,
         endpoints=cluster.endpoints,
         assignment=known.partitions if isinstance(known, KnownAssignment) else before.assignment,
         moves=rebalance.moves,
@@ -309,7 +310,7 @@ def _lesser_trouble(
     """The finding while every pod and every replica works."""
     yes = ConditionStatus.TRUE
     spec = observation.resource.spec
-    if spec.effective_standbys < spec.standbys:
+    if spec.standbys is not None and spec.effective_standbys < spec.standbys:
         message = (
             f"{spec.replicas} pods have room for {spec.effective_standbys} standbys of each "
             f"partition, not {spec.standbys}"
@@ -336,7 +337,7 @@ def _short_of_standbys(
     if not short:
         return None
     return (
-        f"partition {listed(short)} has fewer standbys in sync than spec.standbys asks for: the "
+        f"partition {listed(short)} has fewer standbys in sync than the store is to have: the "
         "others are silent, or take the changelog or a copy of the data"
     )
 

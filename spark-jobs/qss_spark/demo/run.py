@@ -21,6 +21,7 @@ from rich.table import Table
 from qss_client import Store
 from qss_spark.demo.driver import Driver
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
+from qss_spark.demo.faults import Faults
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 from qss_spark.demo.processes import (
     Cluster,
@@ -47,8 +48,10 @@ class Demo:
         scenarios: Sequence[Scenario],
         *,
         keeps_serving: bool,
+        makes_faults: bool,
     ) -> None:
         """`jobs` is the directory of the jobs' files. It starts nothing yet."""
+        self._makes_faults = makes_faults
         self._console = console
         self._state = state
         self._jobs = jobs
@@ -159,10 +162,14 @@ class Demo:
         asking = QueryLoad(
             urls[asked], asked, scenario.name, lambda store: scenario.ask(store, places)
         )
+        pods = urls[asked].count(",") + 1
+        faults = Faults(asked, pods, self._cluster) if self._makes_faults else None
         with display:
             with asking:
                 for line in driver.run(self._jobs / f"{scenario.file}.py", arguments):
                     display.show(line, asking, driver.starts)
+                    if faults is not None:
+                        faults.make(display.share, display.tell)
             display.finish(asking, driver.starts)
 
     # --- Comparing
@@ -234,6 +241,15 @@ class Display:
         if self._live:
             self._live.stop()
 
+    @property
+    def share(self) -> float:
+        """The share of the flights that the job has read, from 0 to 1."""
+        return min(1.0, self._rows / FLIGHTS)
+
+    def tell(self, text: str) -> None:
+        """Prints a line above the live ones."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def show(self, line: dict[str, float] | None, asking: QueryLoad, starts: int) -> None:
         """Takes a progress line, and shows it with the newest answer."""
         if line is not None:
@@ -292,10 +308,19 @@ class Display:
         )
 
 
-def run_demo(state: Path, scenarios: Sequence[Scenario] = SCENARIOS) -> int:
+def run_demo(
+    state: Path, scenarios: Sequence[Scenario] = SCENARIOS, *, makes_faults: bool = True
+) -> int:
     """Runs the demo. Raises ProgramError if another demo uses the directory."""
     interactive = sys.stdout.isatty()
-    demo = Demo(Console(), state, jobs_directory(), scenarios, keeps_serving=interactive)
+    demo = Demo(
+        Console(),
+        state,
+        jobs_directory(),
+        scenarios,
+        keeps_serving=interactive,
+        makes_faults=makes_faults,
+    )
     interrupt_on_polite_ends()
     with _alone(state):
         try:

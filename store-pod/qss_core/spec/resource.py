@@ -186,11 +186,14 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
         return self.authentication is Authentication.SERVICE_ACCOUNT
 
 
+_STANDBYS_UNSAID = 1
+
+
 class StoreSpec(Wire, frozen=True, kw_only=True):
     store: RowsSpec
     partitions: Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX)]
     replicas: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX)] = 3
-    standbys: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX - 1)] = 0
+    standbys: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX - 1)] | None = None
     isolation: Isolation = Isolation.READ_COMMITTED
     uncommitted_max_bytes: SizeOrUnlimited = "64Mi"
     staged_bytes_max: PositiveSize | None = None
@@ -203,8 +206,12 @@ class StoreSpec(Wire, frozen=True, kw_only=True):
 
     @property
     def effective_standbys(self) -> int:
-        """The number of standbys that fit: every replica of a partition needs its own pod."""
-        return max(0, min(self.standbys, self.replicas - 1))
+        """The number of standbys that fit: every replica of a partition needs its own pod.
+
+        It is one where the resource names none.
+        """
+        wanted = _STANDBYS_UNSAID if self.standbys is None else self.standbys
+        return max(0, min(wanted, self.replicas - 1))
 
     @property
     def format(self) -> Format:

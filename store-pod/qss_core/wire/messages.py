@@ -29,6 +29,7 @@ Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 # The headers of an assignment.
 RESOURCE_UID = "Qss-Resource-Uid"
 INCARNATION = "Qss-Incarnation"
+GENERATION = "Qss-Generation"
 
 
 def encode(message: Any) -> bytes:

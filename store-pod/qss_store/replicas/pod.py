@@ -9,8 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from qss_client.clock import Clock
 from qss_core.errors import (
     NotReadyError,
@@ -32,7 +30,6 @@ from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.opening.assignment_checks import (
     check_assignment,
-    check_not_older,
     check_retirement,
 )
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
@@ -190,9 +187,7 @@ class Pod:
                 raise self._file.unreadable
             held = self.registry.assignment
             check_assignment(assignment, self.store, self._config.resource_uid, held)
-            known = None if held is None else self.registry.configuration
-            check_not_older(assignment, self.registry.process, known)
-            assignment = replace(assignment, resource_uid="", incarnation="")
+            assignment = self.registry.not_older(assignment)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied

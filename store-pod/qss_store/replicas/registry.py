@@ -20,7 +20,7 @@ from qss_core.model import (
 )
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_store.replicas.completion import Completion
-from qss_store.replicas.opening.assignment_checks import partitions_of
+from qss_store.replicas.opening.assignment_checks import check_not_older, partitions_of
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
@@ -44,12 +44,20 @@ class Registry:
         self.replicas: dict[PartitionId, Replica] = {}
         self.unopened = Unopened()
         self.completion = Completion()
+        self._generation = 0  # The newest of the assignments that this process was sent.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 
     @property
     def assignment(self) -> StoreAssignment | None:
         """The assignment; None before the pod got one."""
         return self._file.assignment
+
+    def not_older(self, assignment: StoreAssignment) -> StoreAssignment:
+        """The assignment as the volume keeps it. Raises StaleEpochError for an older one."""
+        known = None if self.assignment is None else self.configuration
+        check_not_older(assignment, self.process, self._generation, known)
+        self._generation = max(self._generation, assignment.generation)
+        return assignment.plain
 
     def placed(self) -> StoreAssignment:
         """The assignment. Raises NotReadyError before the pod got one."""

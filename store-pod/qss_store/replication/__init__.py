@@ -2,7 +2,7 @@
 
 `entries` has the entries and their bytes, `digest` the running digest that tells whether two logs
 are equal, and `log` the rules by which a log grows, becomes applicable, and is cut. The other
-modules are for partitions with standbys; no pod has them yet.
+modules are for partitions with standbys.
 
 `active` is the side that sends: from which entry on each replica gets entries, and whose
 acknowledgements the high watermark waits for. `follower` is the side that takes: which entries it

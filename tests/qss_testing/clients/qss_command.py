@@ -34,6 +34,7 @@ def manifest(name: str = STORE, annotations: Any = None, **spec: Any) -> str:
                 },
                 "partitions": 6,
                 "replicas": 2,
+                "standbys": 0,
                 "access": {"authentication": "None"},
                 **spec,
             },

@@ -52,7 +52,8 @@ NOW = "2026-11-21T12:00:00Z"
 
 def spec_of(partitions: int = 6, replicas: int = 3, **members: Any) -> StoreSpec:
     rows = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
-    return decode_spec({"store": rows, "partitions": partitions, "replicas": replicas, **members})
+    counts = {"partitions": partitions, "replicas": replicas, "standbys": 0}
+    return decode_spec({"store": rows, **counts, **members})
 
 
 def resource_of(

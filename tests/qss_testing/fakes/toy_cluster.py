@@ -39,6 +39,7 @@ SPEC: Object = {
     "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
     "partitions": 6,
     "replicas": 3,
+    "standbys": 0,
     "access": {"authentication": "None"},
     "storage": {"size": "1Gi"},
 }

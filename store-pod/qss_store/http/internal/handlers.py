@@ -20,6 +20,7 @@ from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.chunk_ids import decode_chunk_id
 from qss_core.wire.losses import AcceptLossRequest, ConfigurationsRequest, SequencesRequest
 from qss_core.wire.messages import (
+    GENERATION,
     INCARNATION,
     RESOURCE_UID,
     AbortPartitionsRequest,
@@ -221,9 +222,14 @@ class InternalApi:
     async def assign(self, request: web.Request) -> web.Response:
         """Takes an assignment; a coordinator then continues its decided batches."""
         assignment = await self._read(request, StoreAssignment)
-        uid = request.headers.get(RESOURCE_UID, assignment.resource_uid)
-        process = request.headers.get(INCARNATION, assignment.incarnation)
-        report = await self._pod.assign(replace(assignment, resource_uid=uid, incarnation=process))
+        report = await self._pod.assign(
+            replace(
+                assignment,
+                resource_uid=request.headers.get(RESOURCE_UID, assignment.resource_uid),
+                incarnation=request.headers.get(INCARNATION, assignment.incarnation),
+                generation=_parsed(GENERATION, request.headers.get(GENERATION, "0")),
+            )
+        )
         self._coordination.go_on()
         return _json(report)
 

@@ -49,12 +49,14 @@ def check_assignment(
 def check_not_older(
     assignment: StoreAssignment,
     process: str,
+    generation: int,
     known: Callable[[PartitionId], PartitionConfiguration] | None,
 ) -> None:
     """Raises StaleEpochError for an assignment that an operator sent long ago.
 
     It names an older epoch than the pod knows of a partition, or another configuration of the same
-    epoch; or it was made for an earlier process of the pod, whose volume may have been another one.
+    epoch; or it was made for an earlier process of the pod, whose volume may have been another one;
+    or it carries out an older spec than that of `generation`, which the pod has taken.
     A replica that it names may have been deleted since then, and must not be made anew. A pod
     without an assignment knows no configurations.
     """
@@ -62,6 +64,12 @@ def check_not_older(
         raise StaleEpochError(
             "the assignment was made for an earlier process of this pod: read its report, and send "
             "the present assignment"
+        )
+    if 0 < assignment.generation < generation:
+        raise StaleEpochError(
+            f"the assignment carries out generation {assignment.generation} of the resource, and "
+            f"this pod has carried out generation {generation}: an operator that was deposed sends "
+            "it. If the API server was restored to an older state, restart the store's pods"
         )
     if known is None:
         return

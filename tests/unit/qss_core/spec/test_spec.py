@@ -285,6 +285,14 @@ def test_standbys_are_limited_by_the_other_pods(
     assert spec.effective_standbys == effective
 
 
+@pytest.mark.parametrize(("replicas", "effective"), [(0, 0), (1, 0), (2, 1), (5, 1)])
+def test_a_store_of_more_than_one_pod_has_one_standby_where_none_is_named(
+    replicas: int, effective: int
+) -> None:
+    spec = decode_spec({**MINIMAL, "replicas": replicas})
+    assert (spec.standbys, spec.effective_standbys) == (None, effective)
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

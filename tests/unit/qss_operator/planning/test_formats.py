@@ -25,7 +25,7 @@ def settled(row_format: str = "Timestamped", **world: Any) -> World:
 
 def ask_for(world: World, row_format: str, *, allowed: bool = False) -> None:
     rows = ROWS | {"format": row_format, "allowLossyMigration": allowed}
-    spec = decode_spec({"store": rows, "partitions": 6, "replicas": 3})
+    spec = decode_spec({"store": rows, "partitions": 6, "replicas": 3, "standbys": 0})
     world.resource = replace(world.resource, spec=spec)
 
 

@@ -1,0 +1,1 @@
+"""The benchmarks of the control plane: its planner, and an operator at rest."""
