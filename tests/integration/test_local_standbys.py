@@ -6,12 +6,13 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
-from qss_client import Store
+from qss_client import ReadOptions, Store
+from qss_client.http.sync_http import SyncHttp
 from qss_operator.local.changes import ask_for_restart
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.planning.model import ConditionType, PodEndpoints, StoreStatus
@@ -144,6 +145,42 @@ async def test_a_standby_takes_over_from_a_frozen_pod(qss: Qss) -> None:
             os.kill(frozen.pid, signal.SIGCONT)
         await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
         assert await asyncio.to_thread(values_of, url) == {BATCHES - 1}
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_no_read_fails_while_a_pod_stands_still(qss: Qss, direct: bool) -> None:
+    """Its partitions are still its own: no lease has run out. The reads have two seconds each."""
+    async with replicated(qss, {}):
+        urls = [one.query for one in _pods(qss)]
+        await asyncio.to_thread(write_batches, urls[0])
+        await wait_until_async(lambda: is_everywhere(urls), TIMEOUT_S)
+        with Store(urls, STORE, direct=direct) as store:
+            frozen = qss.pod(1)
+            assert frozen is not None
+            os.kill(frozen.pid, signal.SIGSTOP)
+            try:
+                assert await asyncio.to_thread(read_all, store) == {BATCHES - 1}
+            finally:
+                os.kill(frozen.pid, signal.SIGCONT)
+
+
+def is_everywhere(urls: list[str]) -> bool:
+    """Whether each replica, standbys among them, shows the last batch."""
+    with closing(SyncHttp()) as http:
+        answers = [http.get(f"{url}/state/stores/{STORE}?scope=local", dict) for url in urls]
+    values = [row["value"] for answer in answers for row in answer["rows"]]
+    return values == [BATCHES - 1] * 40
+
+
+def read_all(store: Store) -> set[int]:
+    """The values that single reads, a batch get and scans see."""
+    options = ReadOptions(timeout_s=2.0)
+    keys = [f"k{key}" for key in range(20)]
+    rows = [store.get(key, options) for key in keys]
+    rows += store.get_many(keys, options)
+    for _ in range(3):
+        rows += store.range(options=options)
+    return {-1 if row is None else row.value for row in rows}
 
 
 async def test_a_pod_that_lost_its_volume_is_made_anew_without_hands(qss: Qss) -> None:

@@ -38,7 +38,7 @@ async def test_who_asks_before_the_pod_serves_finds_its_indexes_later(cluster: C
     pod.indexing = None
     pod.remember()
     session = PeerSession()
-    reader = ReadContext(pod, PeerReads(session, 1), Settings())
+    reader = ReadContext(pod, PeerReads(session, 1, pod.clock), Settings())
     assert reader.codec(STORE).indexing is pod.indexing
     assert pod.indexing is not None
     await session.close()

@@ -133,6 +133,11 @@ class AsyncRetrier:
         self.telling = WaitWarnings.begun(self._started, limits.tell_after_s)
 
     @property
+    def now_s(self) -> float:
+        """The time by the clock of the attempts."""
+        return asyncio.get_running_loop().time()
+
+    @property
     def elapsed_s(self) -> float:
         return asyncio.get_running_loop().time() - self._started
 

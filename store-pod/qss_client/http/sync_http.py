@@ -157,6 +157,11 @@ class Retrier:
         self.telling = WaitWarnings.begun(self._started, limits.tell_after_s)
 
     @property
+    def now_s(self) -> float:
+        """The time by the clock of the attempts."""
+        return time.monotonic()
+
+    @property
     def elapsed_s(self) -> float:
         return time.monotonic() - self._started
 

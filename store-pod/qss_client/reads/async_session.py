@@ -9,18 +9,19 @@ from qss_client.http.retries import RetryLimits, no_answer
 from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
-from qss_client.reads.routing import named_by_partition
+from qss_client.reads.routing.replicas import named_by_partition
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncScanned
-from qss_core.errors import StoreError, StoreNotFoundError
+from qss_core.errors import StoreError, StoreNotFoundError, UnreachableError
 from qss_core.model import StoreDefinition
 from qss_core.wire.messages import StoreMetadata, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ANSWER_MARGIN_S = 5.0  # The store ends a request itself; the client waits a little longer.
+_AT_ONCE_S = 0.25
+_DISCOVERY_S = 5.0
 
 
 class AsyncSession:
@@ -109,16 +110,41 @@ class AsyncSession:
             if failure is not None and (await patience.after(failure)).refresh:
                 await self._discover(patience)
             try:
-                return await self._http.request(
-                    request.method,
-                    self.state.target(request),
-                    body=self.state.data(request),
-                    headers=request.headers,
-                    timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
-                    telling=patience.telling,
-                )
+                return await self._ask_in_turn(request, patience)
             except StoreError as error:
                 failure = named_by_partition(error, request)
+
+    async def _ask_in_turn(self, request: HttpRequest, patience: AsyncRetrier) -> HttpAnswer:
+        """Asks the pods that may answer, one after the other while none gives an answer."""
+        turn = self.state.turn(request, patience.now_s)
+        while True:
+            base, limit_s = turn.take(patience.now_s)
+            try:
+                answer = await self._http.request(
+                    request.method,
+                    base + self.state.target(request),
+                    body=self.state.data(request),
+                    headers=request.headers,
+                    timeout_s=limit_s,
+                    telling=patience.telling,
+                )
+            except UnreachableError as error:
+                works = turn.may_need_long and await self._refresh(base)
+                turn.missed(error, patience.now_s, works=works)
+            else:
+                if turn.answered(patience.now_s):
+                    await self._refresh(base)
+                return answer
+
+    async def _refresh(self, base: str) -> bool:
+        """Takes newer routes from a pod; returns whether it has answered at once."""
+        url = self.state.discovery_url(base)
+        try:
+            answer = await self._http.request("GET", url, timeout_s=_AT_ONCE_S)
+        except StoreError:
+            return False
+        self.state.metadata = decode(answer.body, StoreMetadata)
+        return True
 
     async def definition(self) -> StoreDefinition:
         metadata = await self.metadata()
@@ -129,9 +155,9 @@ class AsyncSession:
         is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
-            urls = self.state.discovery_urls
+            urls = self.state.discovery_urls(patience.now_s)
             for number, url in enumerate(urls):
-                timeout_s = _ANSWER_MARGIN_S
+                timeout_s = _DISCOVERY_S
                 if is_first:
                     left = len(urls) - number
                     timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)

@@ -81,6 +81,7 @@ class HttpRequest:
     """One request; the active of `partition` is asked first, None: any pod.
 
     after: the failure inside the answer to this request, which is therefore repeated.
+    is_point: whether it reads one key, which is quick wherever the pod works.
     """
 
     method: str
@@ -91,6 +92,13 @@ class HttpRequest:
     timeout_s: float = DEFAULTS.timeout_s
     after: StoreError | None = None
     accept: str | None = None  # None: the default content type.
+    is_point: bool = False
+
+    @property
+    def requires_active(self) -> bool:
+        """Whether only the active of its partition may answer."""
+        members: Mapping[str, Any] = self.parameters if self.body is None else self.body
+        return str(members.get("requireActive", "")).lower() == "true"
 
     @property
     def target(self) -> str:
@@ -155,6 +163,7 @@ def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> 
         parameters=option_parameters(options),
         partition=partition,
         timeout_s=options.timeout_s,
+        is_point=True,
     )
 
 

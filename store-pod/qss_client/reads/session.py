@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from qss_client.reads.json_values import JsonReader, read_json
 from qss_client.reads.requests import HttpRequest
-from qss_client.reads.routing import active_of
+from qss_client.reads.routing.known_pods import KnownPods
+from qss_client.reads.routing.replicas import replicas_of
+from qss_client.reads.routing.turn import Turn
 from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire.messages import StoreMetadata
 
@@ -22,30 +24,47 @@ class SessionState:
     read: JsonReader = read_json
     metadata: StoreMetadata | None = None
     position: Position = field(default_factory=Position.empty)
+    pods: KnownPods = field(default_factory=KnownPods)
     _turn: int = 0
 
-    @property
-    def discovery_urls(self) -> list[str]:
-        """The URLs for discovery: first the known pods, then the given addresses."""
+    def discovery_urls(self, now_s: float) -> list[str]:
+        """The URLs for discovery: first the known pods, then the given addresses.
+
+        Those that gave no answer a moment ago come last.
+        """
         instances = self.metadata.instances if self.metadata and not self.only_url else ()
         known = [one.query for one in instances]
-        return [
-            f"{base}/state/instances/{self.store}" for base in dict.fromkeys((*known, *self.urls))
-        ]
+        bases = self.pods.in_order(dict.fromkeys((*known, *self.urls)), now_s)
+        return [self.discovery_url(base) for base in bases]
+
+    def discovery_url(self, base: str) -> str:
+        """The URL at which one pod tells the store's metadata."""
+        return f"{base}/state/instances/{self.store}"
+
+    def choices(self, request: HttpRequest, now_s: float) -> list[str]:
+        """The pods that may answer, in the order in which to ask them.
+
+        They are the replicas of the request's partition, the active first, or all pods in turn.
+        Those that gave no answer a moment ago come last.
+        """
+        assert self.metadata is not None, "routes are discovered before the first request"
+        if request.partition is not None and not self.only_url:
+            active, *others = replicas_of(self.metadata, request.partition)
+            if request.requires_active:
+                return [active]
+            return self.pods.in_order((active, *self.pods.quickest_first(others)), now_s)
+        self._turn += 1
+        bases = self.urls if self.only_url else [one.query for one in self.metadata.instances]
+        first = self._turn % len(bases)
+        return self.pods.in_order((*bases[first:], *bases[:first]), now_s)
+
+    def turn(self, request: HttpRequest, now_s: float) -> Turn:
+        """One attempt of a request, which asks the pods of `choices`."""
+        return Turn(request, self.choices(request, now_s), self.pods, now_s)
 
     def target(self, request: HttpRequest) -> str:
-        """The request's URL: at the active of its partition, or at the pods in turn."""
-        assert self.metadata is not None, "routes are discovered before the first request"
-        bounded = request.bounded(self.position if self.monotonic else None)
-        return self._base(self.metadata, request) + bounded.target
-
-    def _base(self, metadata: StoreMetadata, request: HttpRequest) -> str:
-        if request.partition is not None and not self.only_url:
-            return active_of(metadata, request.partition).query
-        self._turn += 1
-        if self.only_url:
-            return self.urls[self._turn % len(self.urls)]
-        return metadata.instances[self._turn % len(metadata.instances)].query
+        """The request's path and parameters, with the position bound."""
+        return request.bounded(self.position if self.monotonic else None).target
 
     def data(self, request: HttpRequest) -> bytes | None:
         """The request's body, with the position bound."""

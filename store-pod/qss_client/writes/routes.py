@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from qss_client.chunks.chunk import Slice
 from qss_client.http.wait_warnings import TELL_AFTER_S
-from qss_client.reads.routing import active_of
+from qss_client.reads.routing.replicas import active_of
 from qss_client.writes.steps import Exchange, PodRequest, answer_to, pause_after
 from qss_core.errors import StoreError
 from qss_core.model import PartitionId

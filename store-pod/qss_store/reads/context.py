@@ -1,12 +1,12 @@
 """The context that all reads of a pod share: replicas, peers, limits and the store's codec."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
 
 from qss_core.errors import StoreError
-from qss_core.model import PartitionId, StoreDefinition
+from qss_core.model import Ordinal, PartitionId, StoreDefinition
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.large_rows import LargeRows
@@ -86,25 +86,32 @@ class ReadContext:
         """
         routers: dict[PartitionId, ReplicaRouter] = {}
         found: dict[PartitionId, Answer | StoreError] = {}
+        pod = self.pod
+        silent = self.peers.silent_of(pod.registry.placed().pods)
         for partition in partitions:
+            failure = failed_here.get(partition)
             try:
-                routers[partition] = self._router(partition, options, failed_here.get(partition))
+                routers[partition] = self._router(partition, options, failure, silent)
             except StoreError as error:
                 found[partition] = error.with_traceback(None)
-        pod = self.pod
         if routers:
             found |= await scatter(routers, ask, pod.registry.placed().pods, deadline, pod.clock)
         return found
 
     def _router(
-        self, partition: PartitionId, options: ReadOptions, failure: StoreError | None
+        self,
+        partition: PartitionId,
+        options: ReadOptions,
+        failure: StoreError | None,
+        silent: Collection[Ordinal],
     ) -> ReplicaRouter:
         """The router of a partition. Raises `failure` if no other replica may be asked.
 
         Raises PartitionDoesNotExistError.
         """
         pod = self.pod
-        router = ReplicaRouter.of(pod.registry.configuration(partition), pod.ordinal, options)
+        placed = pod.registry.configuration(partition)
+        router = ReplicaRouter.of(placed, pod.ordinal, options, silent)
         if failure is not None:
             router.skip(pod.ordinal)
             router.fail(failure, pod.registry.placed().pods)

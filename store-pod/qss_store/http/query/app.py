@@ -33,7 +33,7 @@ def make_query_app(
     """
     pod, settings = services.pod, services.settings
     callers = callers_of(settings, guard)
-    reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max), settings)
+    reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max, pod.clock), settings)
     points, scans = PointApi(reader), ScanApi(reader)
     handlers = QueryHandlers(
         discovery=DiscoveryApi(pod),

@@ -6,21 +6,24 @@ A whole answer is an HttpAnswer; a stream is read line by line.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
 from yarl import URL
 
+from qss_client.clock import Clock
 from qss_client.http.unreachable import why_unreachable
+from qss_client.reads.routing.known_pods import KnownPods, is_silence
 from qss_core.errors import DeadlineExceededError, StoreError, UnreachableError
-from qss_core.model import PodAddress
+from qss_core.model import Ordinal, PodAddress
 from qss_store.runtime.peer_client import PeerSession, read_answer, refusal_of
 from qss_store.runtime.request_memory import MemoryShare
 
 BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
 SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
+_TOLD_AFTER_S = 0.2  # A pod had at least so long for an answer before it counts as silent.
 LINE_BYTES_MAX = 64 * 1024 * 1024  # Of a stream: twice the largest chunk.
 
 
@@ -42,12 +45,19 @@ class HttpAnswer:
 
 
 class PeerReads:
-    def __init__(self, session: PeerSession, requests_per_peer_max: int) -> None:
+    def __init__(self, session: PeerSession, requests_per_peer_max: int, clock: Clock) -> None:
         """The caller closes `session`. Callers of `stream` limit their number."""
         self._session = session
+        self._clock = clock
+        self._known = KnownPods()
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(requests_per_peer_max)
         )
+
+    def silent_of(self, pods: Iterable[PodAddress]) -> frozenset[Ordinal]:
+        """Those of the pods that gave no answer a moment ago."""
+        now_s = self._clock.monotonic_s()
+        return frozenset(one.ordinal for one in pods if self._known.is_silent(one.query, now_s))
 
     async def ask(
         self,
@@ -60,7 +70,7 @@ class PeerReads:
 
         Raises UnreachableError, DeadlineExceededError and NoMemoryError.
         """
-        with _translated(pod, timeout_s):
+        with self._noted(pod, timeout_s), _translated(pod, timeout_s):
             async with (
                 asyncio.timeout(timeout_s),
                 self._slots[pod.query],
@@ -92,12 +102,27 @@ class PeerReads:
         self, pod: PodAddress, request: PeerRequest, timeout_s: float
     ) -> AsyncIterator["Lines"]:
         """The lines of an answer; `timeout_s` limits each wait for lines."""
-        with _translated(pod, timeout_s):
+        with self._noted(pod, timeout_s), _translated(pod, timeout_s):
             async with asyncio.timeout(timeout_s) as opening, self._sent(pod, request) as response:
                 if response.status != 200:
                     raise refusal_of(response.status, await read_answer(response))
                 opening.reschedule(None)
                 yield Lines(pod, response.content, timeout_s)
+
+    @contextmanager
+    def _noted(self, pod: PodAddress, timeout_s: float) -> Iterator[None]:
+        """Notes whether the pod answers."""
+        asked_s = self._clock.monotonic_s()
+        try:
+            yield
+        except (UnreachableError, DeadlineExceededError) as error:
+            had_time = isinstance(error, UnreachableError) or timeout_s >= _TOLD_AFTER_S
+            if is_silence(error) and had_time:
+                self._known.was_silent(pod.query, self._clock.monotonic_s(), is_point=False)
+            raise
+        else:
+            took_s = self._clock.monotonic_s() - asked_s
+            self._known.answered(pod.query, took_s, is_point=False)
 
     @asynccontextmanager
     async def _sent(

@@ -2,10 +2,10 @@
 
 The replica of this pod comes first. Then comes the active; then, unless the read needs the active,
 the other in-sync replicas, so that a partition whose active is down can still be read within the
-bound.
+bound. Pods that gave no answer a moment ago come last.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from qss_core.errors import (
@@ -59,7 +59,11 @@ class ReplicaRouter:
 
     @classmethod
     def of(
-        cls, configuration: PartitionConfiguration, here: Ordinal, options: ReadOptions
+        cls,
+        configuration: PartitionConfiguration,
+        here: Ordinal,
+        options: ReadOptions,
+        silent: Collection[Ordinal] = (),
     ) -> "ReplicaRouter":
         """The replicas that a read's options allow."""
         if options.scope is Scope.LOCAL:
@@ -68,7 +72,7 @@ class ReplicaRouter:
         others = () if options.require_active else sorted(configuration.in_sync)
         order = [active, *(pod for pod in others if pod != active)]
         # The sort is stable: this pod comes first, the others keep their order.
-        return cls(sorted(order, key=lambda pod: pod != here), may_ask_others=True)
+        return cls(sorted(order, key=lambda pod: (pod != here, pod in silent)), may_ask_others=True)
 
     @property
     def is_over(self) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_client.reads.routing import active_of
+from qss_client.reads.routing.replicas import active_of
 from qss_core.model import PartitionId
 from qss_core.wire.messages import metadata_of
 from qss_testing.pods.pod_process import PodCluster

@@ -14,6 +14,7 @@ from qss_client.reads.requests import (
     get_request,
     many_request,
 )
+from qss_client.reads.routing.known_pods import SILENT_S
 from qss_client.reads.session import SessionState
 from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.positions import Position, decode_token, encode_token
@@ -44,25 +45,33 @@ def test_the_known_pods_are_asked_where_the_store_is_before_the_address_given(
     state: SessionState, cluster: PodCluster
 ) -> None:
     found = [f"{pod.query}/state/instances/words" for pod in cluster.pods]
-    assert state.discovery_urls == [*found, "http://given:1/state/instances/words"]
+    given = "http://given:1/state/instances/words"
+    assert state.discovery_urls(0.0) == [*found, given]
+    state.pods.was_silent(cluster.pods[0].query, 0.0, is_point=False)
+    assert state.discovery_urls(SILENT_S / 2) == [*found[1:], given, found[0]]
+    assert state.discovery_urls(SILENT_S) == [*found, given]
     state.metadata = None
-    assert state.discovery_urls == ["http://given:1/state/instances/words"]
+    assert state.discovery_urls(0.0) == [given]
 
 
 def test_a_key_is_asked_of_its_active(state: SessionState, cluster: PodCluster) -> None:
     request = get_request(cluster.metadata.definition, "k", DEFAULTS)
     assert request.partition is not None
-    assert state.target(request) == (
-        f"{cluster.pods[request.partition % 3].query}/state/stores/words/k"
-    )
+    assert state.target(request) == "/state/stores/words/k"
+    assert state.choices(request, 0.0) == [cluster.pods[request.partition % 3].query]
 
 
 def test_what_any_pod_answers_is_asked_of_each_in_turn(
     state: SessionState, cluster: PodCluster
 ) -> None:
     request = count_request(cluster.metadata.definition, DEFAULTS)
-    asked = {state.target(request) for _ in range(3)}
-    assert asked == {f"{pod.query}/state/count/words" for pod in cluster.pods}
+    assert state.target(request) == "/state/count/words"
+    pods = {pod.query for pod in cluster.pods}
+    choices = [state.choices(request, 0.0) for _ in range(3)]
+    assert {first for first, *_ in choices} == pods
+    assert all(set(one) == pods for one in choices)
+    state.pods.was_silent(cluster.pods[1].query, 0.0, is_point=False)
+    assert [state.choices(request, 0.0)[-1] for _ in range(3)] == [cluster.pods[1].query] * 3
 
 
 def test_the_newest_position_bounds_every_request(state: SessionState, cluster: PodCluster) -> None:

@@ -34,6 +34,11 @@ def test_this_pod_comes_first_then_the_active_then_the_other_in_sync_replicas() 
     assert router(4).waiting == [2, 0, 1]
 
 
+def test_a_pod_that_gave_no_answer_a_moment_ago_comes_last() -> None:
+    placed = ReplicaRouter.of(PLACED, Ordinal(1), ReadOptions(), {Ordinal(2), Ordinal(1)})
+    assert placed.waiting == [1, 0, 2]
+
+
 def test_a_learner_does_not_answer() -> None:
     assert router(3).waiting == [2, 0, 1]
 

@@ -15,6 +15,14 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
     return named
 
 
+def replicas_of(metadata: StoreMetadata, partition: PartitionId) -> list[str]:
+    """The addresses of the partition's replicas that answer reads; the active comes first."""
+    addresses = {one.ordinal: one.query for one in metadata.instances}
+    configuration = metadata.assignment[partition]
+    others = (pod for pod in configuration.in_sync if pod != configuration.active)
+    return [addresses[pod] for pod in (configuration.active, *others) if pod in addresses]
+
+
 def active_of(metadata: StoreMetadata, partition: PartitionId) -> Instance:
     """The pod that has the partition's active."""
     ordinal = metadata.assignment[partition].active

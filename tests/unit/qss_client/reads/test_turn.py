@@ -1,0 +1,111 @@
+"""The order in which a client asks the pods, and the time that it gives each of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qss_client.http.unreachable import unreachable
+from qss_client.reads.requests import DEFAULTS, HttpRequest, ReadOptions, count_request, get_request
+from qss_client.reads.routing.known_pods import SILENT_S, KnownPods
+from qss_client.reads.routing.turn import Turn
+from qss_client.reads.session import SessionState
+from qss_core.errors import UnreachableError
+from qss_testing.pods.pod_process import PodCluster
+
+A, B, C = "http://a", "http://b", "http://c"
+POINT = HttpRequest(method="GET", path="/k", timeout_s=2.0, is_point=True)
+LONG = HttpRequest(method="GET", path="/all", timeout_s=2.0)
+
+
+def silence(base: str) -> UnreachableError:
+    """What the HTTP client raises where no answer comes."""
+    error = unreachable(base, TimeoutError(), 1.0)
+    error.__cause__ = TimeoutError()
+    return error
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> PodCluster:
+    """A cluster that is never started; each partition has a standby."""
+    return PodCluster(tmp_path, pods=3, standbys=1, partitions=6)
+
+
+def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: PodCluster) -> None:
+    state = SessionState((A,), "words", monotonic=True, metadata=cluster.metadata)
+    definition = cluster.metadata.definition
+    request = get_request(definition, "k", DEFAULTS)
+    assert request.partition is not None
+    entry = cluster.metadata.assignment[request.partition]
+    active, standby = (
+        cluster.pods[pod].query
+        for pod in (entry.active, next(one for one in entry.in_sync if one != entry.active))
+    )
+    assert state.choices(request, 0.0) == [active, standby]
+    state.pods.was_silent(active, 0.0, is_point=True)
+    assert state.choices(request, SILENT_S / 2) == [standby, active]
+    assert state.choices(request, SILENT_S) == [active, standby]
+    of_active = get_request(definition, "k", ReadOptions(require_active=True))
+    assert state.choices(of_active, SILENT_S / 2) == [active]
+
+
+def test_a_pod_that_stands_still_costs_a_point_read_a_tenth_of_a_second() -> None:
+    turn = Turn(POINT, [A, B], KnownPods(), 10.0)
+    assert turn.take(10.0) == (A, 0.1)
+    assert not turn.may_need_long
+    turn.missed(silence(A), 10.1, works=False)
+    base, limit_s = turn.take(10.1)
+    assert base == B
+    assert limit_s == pytest.approx(1.9 + 5.0), "the last one has all the time left"
+    assert turn.pods.is_silent(A, 10.2)
+    assert turn.answered(10.2), "the routes may be old"
+    assert not turn.pods.is_silent(B, 10.2)
+
+
+def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
+    pods = KnownPods()
+    for _ in range(300):
+        pods.answered(A, 0.2, is_point=True)
+        pods.answered(B, 0.001, is_point=True)
+    assert 0.6 < pods.point_limit_s(A) < 1.0
+    assert pods.point_limit_s(B) == 0.1
+    assert pods.quickest_first([A, B]) == [B, A]
+    assert Turn(POINT, [A, B], pods, 0.0).take(0.0)[1] == pods.point_limit_s(A)
+
+
+def test_a_pod_that_works_gets_a_long_request_again_with_the_whole_time() -> None:
+    turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
+    assert turn.take(0.0) == (A, 1.0)
+    assert turn.may_need_long
+    turn.missed(silence(A), 1.0, works=True)
+    assert turn.take(1.0) == (A, 7.0)
+    with pytest.raises(UnreachableError):
+        turn.missed(silence(A), 8.0, works=False)
+
+
+def test_the_pods_share_the_time_of_a_request_and_the_last_failure_is_raised() -> None:
+    turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
+    assert turn.take(0.0) == (A, 1.0)
+    turn.missed(silence(A), 1.0, works=False)
+    assert turn.take(1.0) == (B, 0.5)
+    turn.missed(silence(B), 1.5, works=False)
+    assert turn.take(1.5) == (C, 5.5)
+    with pytest.raises(UnreachableError, match="http://c"):
+        turn.missed(silence(C), 7.0, works=False)
+
+
+def test_a_pod_that_tells_of_a_silent_pod_is_not_silent_itself() -> None:
+    turn = Turn(POINT, [A, B], KnownPods(), 0.0)
+    turn.take(0.0)
+    turn.missed(UnreachableError("pod b did not answer"), 0.05, works=False)
+    assert not turn.pods.is_silent(A, 0.06)
+    assert turn.take(0.06)[0] == B
+
+
+def test_a_read_says_whether_it_needs_the_active(cluster: PodCluster) -> None:
+    definition = cluster.metadata.definition
+    options = ReadOptions(require_active=True)
+    assert count_request(definition, options).requires_active
+    assert not count_request(definition, DEFAULTS).requires_active
+    body = replace(LONG, body={"requireActive": True})
+    assert body.requires_active
