@@ -5,6 +5,7 @@ Nothing is ever published that is below what a pod holds, or other than it in th
 such a status is corrected from the pods, and only once every pod that has a volume has answered.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -44,6 +45,8 @@ class KnownAssignment:
     @property
     def certain(self) -> tuple[PartitionConfiguration, ...]:
         """The partitions whose configuration is certain."""
+        if not self.unclear:
+            return self.partitions
         return tuple(entry for entry in self.partitions if entry.partition not in self.unclear)
 
 
@@ -109,9 +112,9 @@ def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[Pod
     return [
         pod
         for pod in observation.cluster.pods
-        if held_by(known, pod)
-        and (report := observation.reports.get(pod.ordinal)) is not None
+        if (report := observation.reports.get(pod.ordinal)) is not None
         and report.store_id is None
+        and held_by(known, pod)
     ]
 
 
@@ -131,6 +134,10 @@ def missing_replicas(
     """
     if is_creating(observation):
         return {}
+    in_sync: dict[Ordinal, list[PartitionId]] = defaultdict(list)
+    for entry in known.certain:
+        for ordinal in entry.in_sync:
+            in_sync[ordinal].append(entry.partition)
     found: dict[PodState, list[PartitionId]] = {}
     for pod in observation.cluster.pods:
         report = observation.reports.get(pod.ordinal)
@@ -138,11 +145,7 @@ def missing_replicas(
             continue
         held = {replica.configuration.partition for replica in report.replicas}
         held |= {one.partition for one in report.lost}
-        lacking = [
-            entry.partition
-            for entry in known.certain
-            if pod.ordinal in entry.in_sync and entry.partition not in held
-        ]
+        lacking = [one for one in in_sync[pod.ordinal] if one not in held]
         if lacking:
             found[pod] = lacking
     return found

@@ -76,6 +76,7 @@ class _Board:
         self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
+        self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
         self.previous = {entry.partition: entry for entry in previous}
 
     def keep(self, copies: int) -> None:
@@ -149,10 +150,8 @@ class _Board:
         return min(
             (
                 partition
-                for number, holders in enumerate(self.holders)
-                if source in holders
-                and target not in holders
-                and self._was_there(partition := PartitionId(number), source) <= dearest
+                for partition in self.held[source] - self.held[target]
+                if self._was_there(partition, source) <= dearest
             ),
             key=lambda partition: (
                 self._conflicts_after(partition, source, target),
@@ -211,10 +210,12 @@ class _Board:
 
     def _add(self, partition: PartitionId, pod: Ordinal) -> None:
         self.holders[partition].add(pod)
+        self.held[pod].add(partition)
         self.loads[pod] += 1
 
     def _move(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> None:
         self.holders[partition].remove(source)
+        self.held[source].remove(partition)
         self.loads[source] -= 1
         self._add(partition, target)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from qss_core.model import PartitionConfiguration, StoreAssignment
 from qss_core.spec.resource import definition_of, settings_of
 from qss_core.wire.replica_reports import ReplicasReport
@@ -55,14 +57,12 @@ def plan(observation: Observation) -> list[Step]:
         *missing_replicas(observation, known),
         *empty_while_others_are_silent(observation),
     }
+    assignments = Assignments(observation, known)
     for pod in observation.cluster.pods:
-        assignment = assignment_of(observation, known, pod)
-        if (
-            assignment is not None
-            and pod.ordinal < wanted
-            and pod not in left_alone
-            and _has_to_be_told(observation, pod, assignment)
-        ):
+        if pod.ordinal >= wanted or pod in left_alone:
+            continue
+        assignment = assignments.of(pod)
+        if assignment is not None and _has_to_be_told(observation, pod, assignment):
             steps.append(SendAssignment(ordinal=pod.ordinal, assignment=assignment))
     steps += [
         AcceptLoss(
@@ -77,7 +77,7 @@ def plan(observation: Observation) -> list[Step]:
             store_id=known.store_id,
             partition=entry.partition,
             epoch=entry.epoch,
-            assignment=assignment_of(observation, known, pod),
+            assignment=assignments.of(pod),
         )
         for pod in emptied
         for entry in held_by(known, pod)
@@ -104,42 +104,53 @@ def is_published(observation: Observation, known: KnownAssignment) -> bool:
     )
 
 
-def assignment_of(
-    observation: Observation, known: KnownAssignment, pod: PodState
-) -> StoreAssignment | None:
-    """The assignment to send to a pod; None where an unclear partition forbids to send any."""
-    resource = observation.resource
-    partitions = _partitions_of(observation, known, pod)
-    if partitions is None:
-        return None
-    report = observation.reports.get(pod.ordinal)
-    wanted = wanted_replicas(observation)  # A pod that was removed may still be there, and ends.
-    return StoreAssignment(
-        definition=definition_of(resource.name, known.store_id, with_decided_format(observation)),
-        settings=settings_of(resource.spec),
-        pods=tuple(pod.address for pod in observation.cluster.pods if pod.ordinal < wanted),
-        partitions=partitions,
-        resource_uid=resource.uid,
-        incarnation="" if report is None else report.incarnation,
-        generation=resource.generation,
-    )
+class Assignments:
+    """The assignments of one plan; what all pods share is made once."""
 
+    def __init__(self, observation: Observation, known: KnownAssignment) -> None:
+        """Makes the assignment without what it says to a single pod."""
+        resource, pods = observation.resource, observation.cluster.pods
+        wanted = wanted_replicas(
+            observation
+        )  # A pod that was removed may still be there, and ends.
+        self._reports = observation.reports
+        self._claims = store_claims(observation) if known.unclear else {}
+        self._pods = frozenset(pod.ordinal for pod in pods)
+        self._known = known
+        self._shared = StoreAssignment(
+            definition=definition_of(
+                resource.name, known.store_id, with_decided_format(observation)
+            ),
+            settings=settings_of(resource.spec),
+            pods=tuple(pod.address for pod in pods if pod.ordinal < wanted),
+            partitions=known.partitions,
+            resource_uid=resource.uid,
+            generation=resource.generation,
+        )
 
-def _partitions_of(
-    observation: Observation, known: KnownAssignment, pod: PodState
-) -> tuple[PartitionConfiguration, ...] | None:
-    claims = store_claims(observation) if known.unclear else {}
-    pods = frozenset(one.ordinal for one in observation.cluster.pods)
-    told = []
-    for entry in known.partitions:
-        if entry.partition in known.unclear:
-            kept = told_of_unclear(pod.ordinal, claims[entry.partition], entry, pods)
-            if kept is None:
-                return None
-            told.append(kept)
-        else:
-            told.append(entry)
-    return tuple(told)
+    def of(self, pod: PodState) -> StoreAssignment | None:
+        """The assignment for a pod; None where an unclear partition forbids to send any."""
+        partitions = self._partitions_of(pod)
+        if partitions is None:
+            return None
+        report = self._reports.get(pod.ordinal)
+        incarnation = "" if report is None else report.incarnation
+        return replace(self._shared, partitions=partitions, incarnation=incarnation)
+
+    def _partitions_of(self, pod: PodState) -> tuple[PartitionConfiguration, ...] | None:
+        if not self._known.unclear:
+            return self._known.partitions
+        told = []
+        for entry in self._known.partitions:
+            if entry.partition in self._known.unclear:
+                claim = self._claims[entry.partition]
+                kept = told_of_unclear(pod.ordinal, claim, entry, self._pods)
+                if kept is None:
+                    return None
+                told.append(kept)
+            else:
+                told.append(entry)
+        return tuple(told)
 
 
 def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:

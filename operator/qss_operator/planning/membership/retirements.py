@@ -26,11 +26,9 @@ def retirements(
             partition=entry.partition,
             epoch=entry.epoch,
         )
-        for entry in partitions
-        if (active := _held_everywhere(observation, entry)) is not None
-        for report in observation.reports.values()
+        for report, entry, left in left_replicas(observation, partitions)
         if report.store_id == store_id
-        and (left := left_replica(report, entry)) is not None
+        and (active := _held_everywhere(observation, entry)) is not None
         and not _has_more(left, active)
     ]
 
@@ -46,14 +44,22 @@ def _held_everywhere(
     return active if observation.reports[entry.active].ready else None
 
 
-def left_replica(report: ReplicasReport, entry: PartitionConfiguration) -> ReplicaReport | None:
-    """The replica that a pod has and knows that it should not have.
+def left_replicas(
+    observation: Observation, partitions: Partitions
+) -> list[tuple[ReplicasReport, PartitionConfiguration, ReplicaReport]]:
+    """The replicas that a pod has and knows that it should not have, by partition.
 
     Files that a pod cannot open may be another pod's, on a volume that was mixed up: they stay.
     """
-    if entry.role_of(report.ordinal) is not None:
-        return None
-    return next((one for one in report.replicas if one.configuration == entry), None)
+    entries = {entry.partition: entry for entry in partitions}
+    found = [
+        (report, entry, replica)
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if (entry := entries.get(replica.configuration.partition)) == replica.configuration
+        and entry.role_of(report.ordinal) is None
+    ]
+    return sorted(found, key=lambda one: one[1].partition)
 
 
 def left_with_more(observation: Observation, partitions: Partitions) -> list[str]:
@@ -63,10 +69,9 @@ def left_with_more(observation: Observation, partitions: Partitions) -> list[str
         f"partition {entry.partition} left {name}-{report.ordinal}, whose replica has sequence "
         f"{left.sequence} at offset {left.applied_offset}; the active on {name}-{entry.active} has "
         f"sequence {active.sequence} at offset {active.end_offset}"
-        for entry in partitions
+        for report, entry, left in left_replicas(observation, partitions)
         if (active := replica_of(observation.reports, entry.active, entry)) is not None
-        for report in observation.reports.values()
-        if (left := left_replica(report, entry)) is not None and _has_more(left, active)
+        and _has_more(left, active)
     ]
 
 
