@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qss_client.http.wait_warnings import TELL_AFTER_S
-from qss_core.errors import Retry, StoreError, UnreachableError
+from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
+ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
 _SHARE_MIN_S = 0.1
 
 
@@ -65,10 +66,12 @@ def after_failure(
     wait_s = backoff_s * (0.5 + jitter / 2)
     if asked and attempt == 0:
         wait_s = max(wait_s, asked / 1000)
+    # A pod that does not answer may be gone for good, and its partitions elsewhere.
+    refresh = error.retry is Retry.REFRESH_ROUTES or error.code == UnreachableError.code
+    if refresh or error.code == NotReadyError.code:
+        wait_s = min(wait_s, ROUTES_WAIT_MAX_S)
     if elapsed_s + wait_s > limits.deadline_s:
         return None
-    # A pod that does not answer may be gone for good, and its partitions elsewhere.
-    refresh = error.retry is Retry.REFRESH_ROUTES or error.code == "UNREACHABLE"
     return RetryAt(wait_s, refresh)
 
 

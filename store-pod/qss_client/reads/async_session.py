@@ -143,7 +143,7 @@ class AsyncSession:
             answer = await self._http.request("GET", url, timeout_s=_AT_ONCE_S)
         except StoreError:
             return False
-        self.state.metadata = decode(answer.body, StoreMetadata)
+        self.state.learn(decode(answer.body, StoreMetadata))
         return True
 
     async def definition(self) -> StoreDefinition:
@@ -168,7 +168,7 @@ class AsyncSession:
                 except StoreError as error:
                     failures.append(error)
                 else:
-                    self.state.metadata = decode(answer.body, StoreMetadata)
+                    self.state.learn(decode(answer.body, StoreMetadata))
                     return
             # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):

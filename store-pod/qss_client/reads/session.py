@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from qss_client.reads.json_values import JsonReader, read_json
 from qss_client.reads.requests import HttpRequest
 from qss_client.reads.routing.known_pods import KnownPods
-from qss_client.reads.routing.replicas import replicas_of
+from qss_client.reads.routing.replicas import newer_of, replicas_of
 from qss_client.reads.routing.turn import Turn
 from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire.messages import StoreMetadata
@@ -26,6 +26,10 @@ class SessionState:
     position: Position = field(default_factory=Position.empty)
     pods: KnownPods = field(default_factory=KnownPods)
     _turn: int = 0
+
+    def learn(self, found: StoreMetadata) -> None:
+        """Takes what a pod tells of the store; newer routes stay."""
+        self.metadata = found if self.metadata is None else newer_of(self.metadata, found)
 
     def discovery_urls(self, now_s: float) -> list[str]:
         """The URLs for discovery: first the known pods, then the given addresses.

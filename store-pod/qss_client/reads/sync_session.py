@@ -141,7 +141,7 @@ class Session:
             answer = self._http.request("GET", url, timeout_s=_AT_ONCE_S)
         except StoreError:
             return False
-        self.state.metadata = decode(answer.body, StoreMetadata)
+        self.state.learn(decode(answer.body, StoreMetadata))
         return True
 
     def definition(self) -> StoreDefinition:
@@ -166,7 +166,7 @@ class Session:
                 except StoreError as error:
                     failures.append(error)
                 else:
-                    self.state.metadata = decode(answer.body, StoreMetadata)
+                    self.state.learn(decode(answer.body, StoreMetadata))
                     return
             # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):

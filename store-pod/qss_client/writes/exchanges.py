@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from qss_client.chunks.carried_batch import BATCH_MEDIA, encode_batch
 from qss_client.chunks.chunk import Slice
-from qss_client.writes.routes import Routes
-from qss_client.writes.steps import Exchange, PodRequest, answer_to
+from qss_client.writes.routes import COORDINATOR, Routes
+from qss_client.writes.steps import Exchange, PodRequest
 from qss_core.errors import Retry, StoreError
 from qss_core.positions import PositionJson
 from qss_core.wire.chunk_ids import encode_chunk_id
@@ -53,13 +55,20 @@ class Staged:
     chunk: ChunkReference
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
-    """An opened writer, as tasks on other machines need it to stage its batches."""
+    """An opened writer, as tasks on other machines need it to stage its batches.
+
+    `opened` gets newer routes as the writer's requests learn them.
+    """
 
     store: str
     writer: str
     opened: WriterOpened
+
+    def learn(self, metadata: StoreMetadata) -> None:
+        """Takes newer routes, for the next requests and for tasks that begin later."""
+        self.opened = replace(self.opened, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,7 @@ def open_writer(
 
 def stage(run: Run, batch: int, task: str, slices: Iterable[Slice]) -> Exchange[list[Staged]]:
     """Stages a task attempt's slices on the actives, chunk after chunk."""
-    routes = Routes(run.opened.metadata)
+    routes = Routes(run.opened.metadata, run.learn)
     staged: list[Staged] = []
     for number, chunk in enumerate(_chunks_of(routes, slices, run.opened.chunk_bytes_max)):
         chunk_id = encode_chunk_id(run.opened.writer_epoch, task, number)
@@ -147,7 +156,7 @@ def write_batch(
 
 def abort(run: Run, batch: int) -> Exchange[AbortAnswer]:
     """Gives the batch up and closes the run."""
-    routes = Routes(run.opened.metadata)
+    routes = Routes(run.opened.metadata, run.learn)
     path = _batch_path(run, batch) + "/abort"
     body = encode(AbortRequest(generation=run.opened.generation))
     return (yield from _coordinated(routes, path, body, _JSON_MEDIA, AbortAnswer))
@@ -155,7 +164,7 @@ def abort(run: Run, batch: int) -> Exchange[AbortAnswer]:
 
 def renew(run: Run) -> Exchange[None]:
     """Keeps the run open at the coordinator."""
-    routes = Routes(run.opened.metadata)
+    routes = Routes(run.opened.metadata, run.learn)
     path = f"writers/{run.writer}/{run.opened.writer_epoch}/renew"
     yield from _coordinated(routes, path, encode({}), _JSON_MEDIA, RenewAnswer)
 
@@ -165,7 +174,7 @@ def _batch_path(run: Run, batch: int) -> str:
 
 
 def _commit(run: Run, batch: int, body: bytes, media: str) -> Exchange[CommitAnswer]:
-    routes = Routes(run.opened.metadata)
+    routes = Routes(run.opened.metadata, run.learn)
     path = _batch_path(run, batch) + "/commit"
     return (yield from _coordinated(routes, path, body, media, CommitAnswer))
 
@@ -175,16 +184,17 @@ def _coordinated(
 ) -> Exchange[Answer]:
     """The coordinator's answer; the request is repeated while it may succeed."""
     while True:
+        coordinator = routes.coordinator()
         request = PodRequest(
             method="POST",
-            url=routes.url(routes.coordinator(), path),
+            url=routes.url(coordinator, path),
             body=body,
             headers={"Content-Type": media},
             timeout_s=ANSWER_TIMEOUT_S,
             tell_after_s=_TELL_AFTER_S,
         )
         try:
-            answer = yield from answer_to(request)
+            answer = yield from routes.answer(coordinator, COORDINATOR, request)
             return decode(answer.body, kind)
         except StoreError as error:
             yield from routes.after(error)
@@ -239,7 +249,7 @@ def _send(
         tell_after_s=_TELL_AFTER_S,
     )
     try:
-        answer = yield from answer_to(request)
+        answer = yield from routes.answer(instance, slices[0].partition, request)
     except StoreError as error:
         return _Sent([], [(one, error) for one in slices])
     results = decode(answer.body, StageAnswer).partitions

@@ -1,31 +1,42 @@
 """Chooses the pod that a writer's request goes to, and discovers the pods again. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from qss_client.chunks.chunk import Slice
+from qss_client.http.answer import HttpAnswer
 from qss_client.http.wait_warnings import TELL_AFTER_S
-from qss_client.reads.routing.replicas import active_of
+from qss_client.reads.routing.known_pods import is_silence
+from qss_client.reads.routing.replicas import active_of, newer_of
 from qss_client.writes.steps import Exchange, PodRequest, answer_to, pause_after
-from qss_core.errors import StoreError
-from qss_core.model import PartitionId
+from qss_core.errors import StoreError, UnreachableError
+from qss_core.model import Ordinal, PartitionId
 from qss_core.wire.messages import Instance, StoreMetadata, decode
 
-DISCOVERY_TIMEOUT_S = 5.0
-_COORDINATOR = PartitionId(0)  # The active of this partition coordinates the batches.
+LATE_AFTER_S = 2.0
+PROBE_TIMEOUT_S = 1.0
+_FIRST_AGAIN_S = 0.1
+COORDINATOR = PartitionId(0)  # The active of this partition coordinates the batches.
 
 
 class Routes:
     """The pods of a store as one exchange knows them."""
 
-    def __init__(self, metadata: StoreMetadata) -> None:
+    def __init__(
+        self, metadata: StoreMetadata, learn: Callable[[StoreMetadata], None] = lambda _: None
+    ) -> None:
+        """`learn` is told newer routes, for the next exchanges."""
         self._metadata = metadata
+        self._learn = learn
+        self._silent: set[Ordinal] = set()  # The pods that gave no answer when asked last.
+        self._is_other_store = False
         # The store at the begin of the exchange: by now another store may have the same name.
         self._store_id = urlencode({"storeId": metadata.definition.store_id})
 
     def coordinator(self) -> Instance:
         """The pod that coordinates the batches."""
-        return self.active(_COORDINATOR)
+        return self.active(COORDINATOR)
 
     def active(self, partition: PartitionId) -> Instance:
         """The pod that has the active of a partition."""
@@ -44,33 +55,83 @@ class Routes:
         name = self._metadata.definition.name
         return f"{instance.changelog}/changelog/stores/{name}/{path}?{self._store_id}"
 
+    def answer(
+        self, instance: Instance, partition: PartitionId, request: PodRequest
+    ) -> Exchange[HttpAnswer]:
+        """The answer of a partition's active; raises the failure.
+
+        A pod without an answer for two seconds is asked for the routes. Where it answers that and
+        is still the active, it needs long, and gets the request again with the whole time.
+        """
+        timeout_s = min(request.timeout_s, LATE_AFTER_S)
+        try:
+            return (yield from answer_to(replace(request, timeout_s=timeout_s)))
+        except UnreachableError as error:
+            if not is_silence(error):
+                raise
+            works = yield from self._ask(instance, PROBE_TIMEOUT_S)
+            if not works or self.active(partition).ordinal != instance.ordinal:
+                raise
+        return (yield from answer_to(request))
+
     def after(self, failure: StoreError) -> Exchange[None]:
         """Pauses, and discovers the routes again where the failure asks for it.
 
+        While an active gives no answer at all, it waits until it answers, or there is another one.
+
         Raises the failure where no retry is left, and where the store has another id now.
         """
-        again = yield from pause_after(failure)
-        if not again.refresh:
-            return
-        found = yield from self._discovered()
-        if found is None:
-            return
-        if found.definition.store_id != self._metadata.definition.store_id:
-            raise failure  # The routes are right: the store was deleted and made again.
-        self._metadata = found
+        timeout_s = _FIRST_AGAIN_S
+        while True:
+            again = yield from pause_after(failure)
+            if not again.refresh:
+                return
+            yield from self._discover(failure, timeout_s)
+            if not self._is_waiting:
+                return
+            timeout_s = min(PROBE_TIMEOUT_S, 2 * timeout_s)
 
-    def _discovered(self) -> Exchange[StoreMetadata | None]:
-        """The routes, as told by the first pod that answers; None where no pod answers."""
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether an active gave no answer when it was asked last."""
+        return any(entry.active in self._silent for entry in self._metadata.assignment)
+
+    def _discover(self, failure: StoreError, again_s: float) -> Exchange[None]:
+        """Takes newer routes from the first pod that answers, and asks the silent actives again.
+
+        Raises `failure` where the store was deleted and made again.
+        """
         for instance in self._metadata.instances:
-            request = PodRequest(
-                method="GET",
-                url=f"{instance.changelog}/state/instances/{self._metadata.definition.name}",
-                timeout_s=DISCOVERY_TIMEOUT_S,
-                tell_after_s=TELL_AFTER_S,
-            )
-            try:
-                answer = yield from answer_to(request)
-                return decode(answer.body, StoreMetadata)
-            except StoreError:
+            if instance.ordinal in self._silent:
                 continue
-        return None
+            if (yield from self._ask(instance, PROBE_TIMEOUT_S)):
+                break
+        if self._is_other_store:
+            raise failure
+        if self._is_waiting:
+            for instance in self._metadata.instances:
+                if instance.ordinal in self._silent:
+                    yield from self._ask(instance, again_s)
+
+    def _ask(self, instance: Instance, timeout_s: float) -> Exchange[bool]:
+        """Takes newer routes from a pod; returns whether it answers."""
+        request = PodRequest(
+            method="GET",
+            url=f"{instance.changelog}/state/instances/{self._metadata.definition.name}",
+            timeout_s=timeout_s,
+            tell_after_s=TELL_AFTER_S,
+        )
+        try:
+            answer = yield from answer_to(request)
+            found = decode(answer.body, StoreMetadata)
+        except StoreError as error:
+            if is_silence(error):
+                self._silent.add(instance.ordinal)
+            return False
+        self._silent.discard(instance.ordinal)
+        if found.definition.store_id != self._metadata.definition.store_id:
+            self._is_other_store = True
+            return True
+        self._metadata = newer_of(self._metadata, found)
+        self._learn(self._metadata)
+        return True

@@ -1,8 +1,8 @@
 """Sends the coordinator's requests to participants: one a pod, an answer for each partition."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -22,6 +22,7 @@ from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
 from qss_store.writes.participant_service import ParticipantService
 
+_LOOK_EVERY_S = 0.1
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
 Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
 MakeMessage = Callable[[dict[str, Epoch]], Message]
@@ -109,13 +110,45 @@ class ParticipantClient:
                 message = msgspec.structs.replace(message, rows=theirs)
             url = f"{self._pod.registry.address(ordinal).changelog}/transactions/{what}"
             timeout_s = self._settings.peer_timeout_s
-            answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
+            async with self._while_active(ordinal, message.epochs):
+                answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
         except StoreError as error:
             return PartitionsAnswer(partitions=dict.fromkeys(message.epochs, problem_of(error)))
         missing = message.epochs.keys() - answer.partitions.keys()
         silent = problem_of(UnreachableError("the pod did not answer for this partition"))
         partitions = {**answer.partitions, **dict.fromkeys(missing, silent)}
         return msgspec.structs.replace(answer, partitions=partitions)
+
+    @asynccontextmanager
+    async def _while_active(
+        self, ordinal: Ordinal, epochs: Mapping[str, Epoch]
+    ) -> AsyncIterator[None]:
+        """Gives up inside the block once another pod has the active of one of the partitions.
+
+        The pod may stand still. Raises UnreachableError; the request may still be carried out, as
+        after any other lost answer.
+        """
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+
+        def look() -> None:
+            placed = (self._pod.registry.configuration(int(name)) for name in epochs)
+            if any(entry.active != ordinal for entry in placed):
+                scope.reschedule(loop.time())
+            else:
+                timers[:] = [loop.call_later(_LOOK_EVERY_S, look)]
+
+        try:
+            async with asyncio.timeout(None) as scope:
+                timers.append(loop.call_later(_LOOK_EVERY_S, look))
+                try:
+                    yield
+                finally:
+                    timers[0].cancel()
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise UnreachableError("the partition has its active on another pod now") from error
 
     def _ask_here(
         self, message: Message, rows: Mapping[PartitionId, Slice]

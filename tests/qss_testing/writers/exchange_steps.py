@@ -42,7 +42,7 @@ LOST = UnreachableError("no answer")
 BUSY = NotReadyError("recovering")
 
 
-def metadata(*actives: int, store_id: str = "id-1") -> StoreMetadata:
+def metadata(*actives: int, store_id: str = "id-1", epoch: int = 1) -> StoreMetadata:
     """The metadata of a store whose partition p is active on pod `actives[p]`."""
     everywhere = tuple(Ordinal(number) for number in range(PODS))
     return metadata_of(
@@ -70,7 +70,7 @@ def metadata(*actives: int, store_id: str = "id-1") -> StoreMetadata:
             partitions=tuple(
                 PartitionConfiguration(
                     partition=PartitionId(number),
-                    epoch=Epoch(1),
+                    epoch=Epoch(epoch),
                     active=Ordinal(active),
                     in_sync=everywhere,
                     replicas=everywhere,
@@ -79,6 +79,13 @@ def metadata(*actives: int, store_id: str = "id-1") -> StoreMetadata:
             ),
         )
     )
+
+
+def silence() -> UnreachableError:
+    """What a shell throws where no answer comes in time."""
+    error = UnreachableError("no answer within 2 s")
+    error.__cause__ = TimeoutError()
+    return error
 
 
 def opened(known: StoreMetadata, chunk_bytes_max: int = 1000) -> WriterOpened:

@@ -1,5 +1,7 @@
 """Finds the pod of a partition, and adds the partition to its failures. Pure."""
 
+from msgspec.structs import replace
+
 from qss_client.reads.requests import HttpRequest
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PartitionId
@@ -13,6 +15,21 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
     named = UnreachableError(f"partition {request.partition}: {error.message}", **error.details)
     named.__cause__ = error
     return named
+
+
+def newer_of(known: StoreMetadata, found: StoreMetadata) -> StoreMetadata:
+    """The newer configuration of each partition: a pod that was cut off tells older ones.
+
+    Of a store that was made again only `found` is true.
+    """
+    if found.definition.store_id != known.definition.store_id:
+        return found
+    addresses = {one.ordinal for one in found.instances}
+    newest = tuple(
+        old if old.epoch > new.epoch and set(old.replicas) <= addresses else new
+        for old, new in zip(known.assignment, found.assignment, strict=True)
+    )
+    return replace(found, assignment=newest)
 
 
 def replicas_of(metadata: StoreMetadata, partition: PartitionId) -> list[str]:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from qss_client.http.retries import RetryAt, RetryLimits, after_failure, no_answer, still_trying
+from qss_client.http.retries import (
+    ROUTES_WAIT_MAX_S,
+    RetryAt,
+    RetryLimits,
+    after_failure,
+    no_answer,
+    still_trying,
+)
 from qss_core.errors import (
     BatchInProgressError,
     KeyNotFoundError,
@@ -29,14 +36,20 @@ def test_what_no_repeat_mends_is_given_up() -> None:
 
 
 def test_waits_double_up_to_a_bound() -> None:
-    error = NotPresentError("elsewhere")
+    error = BatchInProgressError("wait")
     assert waits(error, 1.0) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert waits(error, 0.0) == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
-    assert after_failure(error, 10_000, 0.0, 1.0, LIMITS) == RetryAt(1.0, refresh=True)
+    assert after_failure(error, 10_000, 0.0, 1.0, LIMITS) == RetryAt(1.0, refresh=False)
+
+
+@pytest.mark.parametrize("kind", [NotPresentError, NotReadyError, UnreachableError])
+def test_a_new_active_is_looked_for_four_times_a_second(kind: type[StoreError]) -> None:
+    error = kind("elsewhere", retry_after_ms=10)
+    assert waits(error, 1.0) == [0.1, 0.2, 0.25, 0.25, 0.25, 0.25]
+    assert waits(kind("elsewhere", retry_after_ms=5000), 1.0)[0] == ROUTES_WAIT_MAX_S
 
 
 def test_the_first_wait_is_at_least_what_the_store_asks_for() -> None:
-    assert waits(UnreachableError("gone"), 0.0)[:2] == [0.5, 0.1]
     assert waits(NotUpToBoundError("behind"), 0.0)[0] == 0.05
     asked = NotUpToBoundError("behind", retry_after_ms=700)
     assert waits(asked, 0.0)[:2] == [0.7, 0.1]

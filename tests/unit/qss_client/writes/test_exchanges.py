@@ -11,6 +11,7 @@ from qss_client.http.answer import HttpAnswer
 from qss_client.http.retries import RetryAt
 from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run
+from qss_client.writes.routes import LATE_AFTER_S, PROBE_TIMEOUT_S
 from qss_client.writes.steps import Exchange, PodRequest
 from qss_core.errors import (
     MalformedRequestError,
@@ -46,6 +47,7 @@ from qss_testing.writers.exchange_steps import (
     result,
     rows,
     run_of,
+    silence,
     staged,
 )
 
@@ -99,7 +101,7 @@ def test_the_active_of_partition_0_coordinates(begin: Begin, path: str) -> None:
     assert request.method == "POST"
     assert pod_and_path(request) == f"pod-1/changelog/stores/words/{path}"
     assert query(request) == {"storeId": "id-1"}
-    assert (request.timeout_s, request.tell_after_s) == (75.0, 10.0)
+    assert (request.timeout_s, request.tell_after_s) == (LATE_AFTER_S, 10.0)
 
 
 @pytest.mark.parametrize(("begin", "path", "message", "ended"), COORDINATED)
@@ -128,11 +130,78 @@ def test_a_repeat_asks_the_coordinator_of_the_refreshed_routes(begin: Begin) -> 
     assert after(exchange, REFRESH) == PodRequest(
         method="GET",
         url="http://pod-0/state/instances/words",
-        timeout_s=5.0,
+        timeout_s=PROBE_TIMEOUT_S,
         tell_after_s=2.0,
     )
     moved = asked(after(exchange, answer(metadata(2, 2, 0))))
     assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
+
+
+@coordinated
+def test_a_coordinator_that_works_and_needs_long_gets_the_request_again(begin: Begin) -> None:
+    exchange = begin(metadata(1, 2, 0))
+    request = asked(next(exchange))
+    probe = asked(after(exchange, silence()))
+    assert probe.url == "http://pod-1/state/instances/words"
+    again = asked(after(exchange, answer(metadata(1, 2, 0))))
+    assert again == replace(request, timeout_s=75.0)
+
+
+@coordinated
+def test_a_silent_coordinator_gets_no_request_again_before_it_answers(begin: Begin) -> None:
+    exchange = begin(metadata(1, 2, 0))
+    request = asked(next(exchange))
+    late = silence()
+    after(exchange, late)
+    assert paused(after(exchange, silence())) is late
+    for limit_s in (0.1, 0.2):
+        discovery = asked(after(exchange, REFRESH))
+        assert pod_of(discovery) == "pod-0", "the silent one is asked last"
+        probe = asked(after(exchange, answer(metadata(1, 2, 0))))
+        assert (pod_of(probe), probe.timeout_s) == ("pod-1", limit_s)
+        assert paused(after(exchange, silence())) is late
+    after(exchange, REFRESH)
+    after(exchange, answer(metadata(1, 2, 0)))
+    assert after(exchange, answer(metadata(1, 2, 0))) == request, "it answers again"
+
+
+@coordinated
+def test_the_active_that_follows_a_silent_one_gets_the_request_at_once(begin: Begin) -> None:
+    exchange = begin(metadata(1, 2, 0))
+    request = asked(next(exchange))
+    after(exchange, silence())
+    after(exchange, silence())
+    after(exchange, REFRESH)
+    moved = asked(after(exchange, answer(metadata(2, 2, 0, epoch=2))))
+    assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
+
+
+def test_a_late_coordinator_that_names_another_one_is_not_asked_again() -> None:
+    exchange = renew(metadata(1, 2, 0))
+    next(exchange)
+    late = silence()
+    after(exchange, late)
+    assert paused(after(exchange, answer(metadata(2, 2, 0, epoch=2)))) is late
+
+
+def test_a_run_keeps_the_newest_routes() -> None:
+    run = run_of(metadata(1, 2, 0))
+    exchange = exchanges.renew(run)
+    next(exchange)
+    after(exchange, NotActiveError("moved"))
+    after(exchange, REFRESH)
+    moved = asked(after(exchange, answer(metadata(2, 2, 0, epoch=5))))
+    assert pod_of(moved) == "pod-2"
+    assert pod_of(asked(next(exchanges.abort(run, 7)))) == "pod-2"
+    # A pod that was cut off tells what was true before.
+    after(exchange, NotActiveError("moved"))
+    after(exchange, REFRESH)
+    after(exchange, answer(metadata(1, 2, 0, epoch=3)))
+    assert run.opened.metadata.assignment == metadata(2, 2, 0, epoch=5).assignment
+
+
+def pod_of(request: PodRequest) -> str:
+    return pod_and_path(request).partition("/")[0]
 
 
 @coordinated

@@ -8,6 +8,7 @@ import pytest
 from qss_client.chunks.chunk import Slice
 from qss_client.http.answer import HttpAnswer
 from qss_client.writes import exchanges
+from qss_client.writes.routes import LATE_AFTER_S
 from qss_client.writes.steps import PodRequest
 from qss_core.errors import (
     BatchClosedError,
@@ -63,7 +64,7 @@ def test_slices_of_one_pod_travel_together() -> None:
     path = "changelog/stores/words/writers/job/1000001/batches/7/chunks/1000001.t.0"
     assert pod_and_path(first) == f"pod-1/{path}"
     assert query(first) == {"storeId": "id-1", "generation": "3"}
-    assert (first.timeout_s, first.tell_after_s) == (75.0, 10.0)
+    assert (first.timeout_s, first.tell_after_s) == (LATE_AFTER_S, 10.0)
     assert first.body == b"[rows of 0][rows of 2]"
     second = asked(after(exchange, taken(rows(0), rows(2))))
     assert chunk_of(second) == ("pod-2", "1000001.t.1", b"[rows of 1]")

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qss_core.errors import UnreachableError
-from qss_core.model import Epoch, PartitionId, Sequence, StoreId, WriterEpoch
+from qss_core.model import Epoch, Ordinal, PartitionId, Sequence, StoreId, WriterEpoch
 from qss_core.wire.messages import (
     CommitPartitionsRequest,
     Decision,
@@ -19,6 +20,7 @@ from qss_store.writes.participant_client import ParticipantClient
 from qss_store.writes.pod_services import PodServices
 from qss_testing.fakes.scripted_pods import QUICK, ScriptedPods, never, pod_among, rows_of
 from qss_testing.pods.stores import open_memory
+from qss_testing.waiting import wait_until_async
 
 STORE_ID = StoreId("5f0c")
 
@@ -89,6 +91,24 @@ async def test_a_pod_that_does_not_answer_fails_its_partitions_alone(
     others.reply = reply
     failures = await client.ask("prepare", prepare, client.everybody)
     assert failures == dict.fromkeys("14", problem_of(UnreachableError("pod 1 is down")))
+
+
+async def test_a_pod_that_stands_still_is_waited_for_only_while_it_has_the_active(
+    client: ParticipantClient, others: ScriptedPods, services: PodServices
+) -> None:
+    others.reply = never
+    asked = asyncio.create_task(client.ask("prepare", prepare, ["1", "4"]))
+    await wait_until_async(lambda: len(others.asked) == 1)
+    held = services.pod.registry.placed()
+    of_one = replace(
+        held.partitions[1], epoch=Epoch(2), active=Ordinal(2), in_sync=(2,), replicas=(2,)
+    )
+    moved = (held.partitions[0], of_one, *held.partitions[2:])
+    await services.pod.assign(replace(held, partitions=moved))
+    async with asyncio.timeout(10):
+        failures = await asked
+    codes = {name: problem.code for name, problem in failures.items()}
+    assert codes == {"1": "UNREACHABLE", "4": "UNREACHABLE"}, "both go again, where they are now"
 
 
 async def test_a_partition_that_an_answer_leaves_out_did_not_answer(
