@@ -84,6 +84,17 @@ async def test_an_assignment_of_an_older_spec_is_refused(cluster: WriteCluster) 
     assert pod.registry.assignment == edited
 
 
+async def test_a_newer_epoch_is_taken_with_an_older_spec(cluster: WriteCluster) -> None:
+    """The API server was restored to an older state: its operator has seen what the pods hold."""
+    pod = cluster.pods[0].pod
+    await pod.assign(replace(cluster.assignment, generation=3))
+    newer = (configuration(0, 0, epoch=3), configuration(1, 0, epoch=2))
+    restored = replace(cluster.assignment, partitions=newer, generation=2)
+    await pod.assign(restored)
+    await pod.assign(restored)
+    assert pod.registry.configuration(0).epoch == 3
+
+
 async def test_an_assignment_for_an_earlier_process_is_refused(cluster: WriteCluster) -> None:
     """Since then the pod may have got an empty volume, of which the operator does not know."""
     pod = cluster.pods[0].pod

@@ -102,9 +102,9 @@ class LocalCluster:
 
     async def restart(self, store: StoreName, pod: PodState) -> None:
         """Stop a pod in order, and start it again."""
-        supervisor = self._stores[store].supervisors[pod.ordinal]
-        if supervisor.uid == pod.uid:
-            supervisor.restart()
+        supervisors = self._stores[store].supervisors
+        if pod.ordinal < len(supervisors) and supervisors[pod.ordinal].uid == pod.uid:
+            supervisors[pod.ordinal].restart()
 
     def wake(self, store: StoreName) -> None:
         """End the wait for a change of a store: its resource has changed."""

@@ -44,7 +44,7 @@ def plan(observation: Observation) -> list[Step]:
         steps.append(SetReplicas(replicas=wanted))
     known = assess(observation)
     if isinstance(known, UnknownAssignment):
-        return [*steps, *_restarts(observation, ())]
+        return [*steps, *_restarts(observation, None)]
     if is_published(observation, known):
         steps += retirements(observation, known.certain, known.store_id)
         steps += _restarts(observation, known.certain)
@@ -87,10 +87,11 @@ def plan(observation: Observation) -> list[Step]:
 
 
 def _restarts(
-    observation: Observation, partitions: Sequence[PartitionConfiguration]
+    observation: Observation, partitions: Sequence[PartitionConfiguration] | None
 ) -> list[RestartPod]:
     """The pod to restart now, where there is one."""
-    found = next_restart(observation, {entry.partition: entry for entry in partitions})
+    entries = None if partitions is None else {one.partition: one for one in partitions}
+    found = next_restart(observation, entries)
     return [RestartPod(pod=found.pod)] if found.pod is not None and found.is_due else []
 
 

@@ -44,7 +44,7 @@ class Registry:
         self.replicas: dict[PartitionId, Replica] = {}
         self.unopened = Unopened()
         self.completion = Completion()
-        self._generation = 0  # The newest of the assignments that this process was sent.
+        self._generation = 0  # That of the newest assignment that this process was sent.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 
     @property
@@ -56,7 +56,7 @@ class Registry:
         """The assignment as the volume keeps it. Raises StaleEpochError for an older one."""
         known = None if self.assignment is None else self.configuration
         check_not_older(assignment, self.process, self._generation, known)
-        self._generation = max(self._generation, assignment.generation)
+        self._generation = assignment.generation or self._generation
         return assignment.plain
 
     def placed(self) -> StoreAssignment:

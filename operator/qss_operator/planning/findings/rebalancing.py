@@ -7,6 +7,7 @@ from qss_core.text import listed
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
 from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
@@ -84,7 +85,7 @@ def rebalance_of(
 ) -> Rebalance:
     """What moves, by the configurations that hold."""
     entries = {entry.partition: entry for entry in partitions}
-    targets = targets_of(observation, entries)
+    targets = targets_of(observation, entries, next_restart(observation, entries))
     running: list[str] = []
     pending: list[str] = []
     for number, target in sorted(targets.placements.items()):

@@ -38,7 +38,9 @@ def next_configurations(
     While the store is being created nothing changes before every replica exists: the first entry of
     a new epoch ends the creation.
     """
-    restart = next_restart(observation, entries)
+    restart = next_restart(
+        observation, {number: one for number, one in entries.items() if number not in unclear}
+    )
     is_made = not is_creating or _holds_all(observation.reports, entries)
     found: dict[PartitionId, PartitionConfiguration] = {}
     for number, entry in entries.items():
@@ -52,7 +54,7 @@ def next_configurations(
             for number, entry in entries.items()
             if found[number] is entry and number not in unclear
         }
-        found |= moved(observation, calm, targets_of(observation, entries))
+        found |= moved(observation, calm, targets_of(observation, entries, restart))
     return tuple(found[number] for number in sorted(found))
 
 
@@ -72,7 +74,8 @@ def _next(
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
     is_sound = active.state in SOUND
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
-    leaving = _leaving(entry, restart) if is_sound else set()
+    # An active that was not compared may be older than the standby that would leave.
+    leaving = _leaving(entry, restart) if is_sound and active.is_compared else set()
     if removed := _gone(observation.reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
@@ -82,7 +85,8 @@ def _next(
     joining = [
         pod
         for pod in active.caught_up
-        if pod not in (*entry.in_sync, restart.ordinal)
+        if pod not in entry.in_sync
+        and not (restart.stays_out and pod == restart.ordinal)
         and _follows(observation.reports, pod, entry)
     ]
     if joining and is_sound:

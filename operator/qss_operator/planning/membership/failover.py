@@ -42,7 +42,7 @@ def _is_needed(
     report = observation.reports.get(entry.active)
     if report is not None:
         return _cannot_act(report, entry)
-    if observation.silent_s.get(entry.active, 0.0) >= _failover_after_s(observation):
+    if observation.silent_s.get(entry.active, 0.0) >= failover_after_s(observation):
         return True
     return any(replica.misses_active for replica in standbys.values())
 
@@ -55,7 +55,7 @@ def _may_promote_uncompared(observation: Observation, entry: PartitionConfigurat
     """
     silent_s = observation.silent_s.get(entry.active, 0.0)
     is_heard = entry.active in observation.reports
-    return is_heard or silent_s >= _PATIENCE * _failover_after_s(observation)
+    return is_heard or silent_s >= _PATIENCE * failover_after_s(observation)
 
 
 def replica_of(
@@ -68,7 +68,8 @@ def replica_of(
     return next((one for one in report.replicas if one.configuration == entry), None)
 
 
-def _failover_after_s(observation: Observation) -> float:
+def failover_after_s(observation: Observation) -> float:
+    """`rebalance.failoverAfter` of the resource, in seconds."""
     return parse_duration_ms(observation.resource.spec.rebalance.failover_after) / 1000
 
 

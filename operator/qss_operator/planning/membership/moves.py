@@ -16,7 +16,7 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND, replica_of
 from qss_operator.planning.membership.pins import pinned_actives
-from qss_operator.planning.membership.restarts import next_restart
+from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.model import Observation
 from qss_operator.planning.placement import Placement, Site, place
 
@@ -31,7 +31,7 @@ class Targets:
     waits_for: str | None = None
 
 
-def targets_of(observation: Observation, entries: Entries) -> Targets:
+def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
     """Places all partitions on the pods that the spec asks for; replicas stay where they may.
 
     No placement is made before all of these pods report: a part of them would get what belongs to
@@ -49,12 +49,9 @@ def targets_of(observation: Observation, entries: Entries) -> Targets:
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
     placed = place(len(entries), sites, copies - 1, before)
-    restarting = next_restart(observation, entries).ordinal
-    if restarting is not None:
-        return Targets(
-            placements=_without_actives_on(restarting, placed, entries, observation.reports)
-        )
-    pins = pinned_actives(observation)
+    if restart.is_rolling:
+        placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
+    pins = pinned_actives(observation) if restart.ordinal is None else {}
     return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
 
 
@@ -77,17 +74,17 @@ def _with_pin(placement: Placement, pins: Mapping[PartitionId, Ordinal]) -> Plac
 
 
 def _without_actives_on(
-    pod: Ordinal,
+    pod: Ordinal | None,
     placed: Iterable[Placement],
     entries: Entries,
     reports: Mapping[Ordinal, ReplicasReport],
-) -> dict[PartitionId, Placement]:
-    """The placements while a pod is about to restart: other actives stay where they are.
+) -> tuple[Placement, ...]:
+    """The placements while pods restart: the actives of others than `pod` stay where they are.
 
     An active would otherwise be handed over once for each restart, and once for the balance.
     """
     loads = Counter(entry.active for entry in entries.values())
-    found: dict[PartitionId, Placement] = {}
+    found = []
     for one in placed:
         entry = entries[one.partition]
         active = entry.active if entry.active in one.replicas else one.active
@@ -97,8 +94,8 @@ def _without_actives_on(
             active = min(others, key=lambda one: (waits[one], loads[one], one))
             loads[active] += 1
         rest = [other for other in one.replicas if other != active]
-        found[one.partition] = changed(one, active=active, replicas=(active, *rest))
-    return found
+        found.append(changed(one, active=active, replicas=(active, *rest)))
+    return tuple(found)
 
 
 def moved(observation: Observation, entries: Entries, targets: Targets) -> Entries:

@@ -2,6 +2,9 @@
 
 One pod restarts at a time, while all others serve. Before it ends, its actives are handed over, and
 no partition counts it as in sync: then no writer waits for the pod while it starts again.
+
+A pod that serves nothing goes first, at once. It stays while it has the only in-sync copy of a
+partition and a pod of the new template does not serve: the new template may be what is wrong.
 """
 
 from collections import Counter
@@ -10,9 +13,11 @@ from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
-from qss_operator.planning.membership.failover import replica_of
+from qss_operator.planning.membership.failover import failover_after_s, replica_of
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState
+from qss_operator.planning.scaling import wanted_replicas
 
+_SILENT_S = 30.0  # After that a restart, which may mend it, waits for no answer of a Ready pod.
 ROLLING_UPDATE = "RollingUpdate"
 PAUSED = "Paused"
 
@@ -23,13 +28,20 @@ Entries = Mapping[PartitionId, PartitionConfiguration]
 class NextRestart:
     """The pod that restarts next, and the finding for the status.
 
-    Its actives go elsewhere first, then `leaves_sync` is true, and at last `is_due`.
+    Its actives go elsewhere first, then `leaves_sync` is true, and at last `is_due`. From then on
+    it `stays_out`: it joins no in-sync set before it has restarted.
     """
 
     pod: PodState | None = None
     leaves_sync: bool = False
+    stays_out: bool = False
     is_due: bool = False
     finding: Finding | None = None
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether pods are restarted one after the other."""
+        return self.finding is not None and self.finding[1] == ROLLING_UPDATE
 
     @property
     def ordinal(self) -> Ordinal | None:
@@ -37,12 +49,14 @@ class NextRestart:
         return None if self.pod is None else self.pod.ordinal
 
 
-def next_restart(observation: Observation, entries: Entries) -> NextRestart:
-    """The next restart, by the configurations that hold.
+def next_restart(observation: Observation, entries: Entries | None) -> NextRestart:
+    """The next restart, by the configurations that hold; they lack what pods dispute.
+
+    While they are not known (None), only a broken pod is restarted.
 
     Rules: NotPaused, BrokenFirst, EveryOtherPodServes, OtherReplicaInSync.
     """
-    wanted = observation.cluster.replicas
+    wanted = min(observation.cluster.replicas, wanted_replicas(observation))
     pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
     old = [pod for pod in pods if pod.is_outdated]
     if not old:
@@ -54,17 +68,44 @@ def next_restart(observation: Observation, entries: Entries) -> NextRestart:
     leaving = [pod.address.name for pod in pods if pod.is_leaving]
     if leaving:
         return _wait(f"{done}; {leaving[0]} is stopping")
-    # A restart costs a pod that does not serve nothing, and the change may mend it.
-    broken = [pod for pod in old if not _serves(observation, pod)]
+    # A restart costs a pod that serves nothing nothing, and the change may mend it.
+    broken = [pod for pod in old if _is_broken(observation, pod)]
+    if not all(_serves(observation, pod) for pod in pods if not pod.is_outdated):
+        broken = [pod for pod in broken if not _has_last_copy(pod, entries or {})]
     if broken:
         return _restart(broken[-1], done)
+    if entries is None:
+        return _wait(f"{done}; the others wait until the assignment is known")
     waiting = [pod.address.name for pod in pods if not _serves(observation, pod)]
     if waiting:
         return _wait(f"{done}; rule EveryOtherPodServes: waiting for {waiting[0]}")
     actives = Counter(entry.active for entry in entries.values())
     # The pod that was emptied already; else the one that hands the fewest actives over.
-    pod = min(old, key=lambda one: (actives[one.ordinal], -one.ordinal))
+    alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
+    pod = min(old, key=lambda one: (one.ordinal in alone, actives[one.ordinal], -one.ordinal))
+    if observation.silent_s.get(pod.ordinal, 0.0) >= _SILENT_S:
+        return _restart(pod, f"{done}; {pod.address.name} does not answer the operator")
     return _after_leaving(observation, pod, entries, done)
+
+
+def _is_short(entry: PartitionConfiguration) -> bool:
+    """Whether one replica of several is in sync."""
+    return len(entry.in_sync) == 1 < len(entry.replicas)
+
+
+def _has_last_copy(pod: PodState, entries: Entries) -> bool:
+    return any(_is_short(one) and one.in_sync == (pod.ordinal,) for one in entries.values())
+
+
+def _is_broken(observation: Observation, pod: PodState) -> bool:
+    """Whether a pod serves nothing, and not for a moment only."""
+    report = observation.reports.get(pod.ordinal)
+    if not pod.is_running:
+        return True
+    if report is None:
+        silent_s = observation.silent_s.get(pod.ordinal, 0.0)
+        return pod.is_ready is not True and silent_s >= failover_after_s(observation)
+    return not report.ready and not any(one.state == "serving" for one in report.replicas)
 
 
 def _after_leaving(
@@ -82,9 +123,10 @@ def _after_leaving(
         return _wait(f"{done}; {message}", pod)
     if counted:
         message = f"{done}; {name} leaves the in-sync replicas of {_named(counted)}"
-        return _wait(message, pod, leaves_sync=True)
+        return _wait(message, pod, leaves_sync=True, stays_out=True)
     if late := [entry for entry in kept if not _is_served(observation, entry)]:
-        return _wait(f"{done}; {name} waits until the others serve {_named(late)}", pod)
+        message = f"{done}; {name} waits until the others serve {_named(late)}"
+        return _wait(message, pod, stays_out=True)
     return _restart(pod, done)
 
 
@@ -106,13 +148,16 @@ def _named(entries: list[PartitionConfiguration]) -> str:
     return f"partition{'s' if len(entries) > 1 else ''} {numbers}"
 
 
-def _wait(message: str, pod: PodState | None = None, *, leaves_sync: bool = False) -> NextRestart:
+def _wait(message: str, pod: PodState | None = None, **state: bool) -> NextRestart:
     finding = (ConditionStatus.TRUE, ROLLING_UPDATE, message)
-    return NextRestart(pod=pod, leaves_sync=leaves_sync, finding=finding)
+    return NextRestart(pod=pod, finding=finding, **state)
 
 
 def _restart(pod: PodState, done: str) -> NextRestart:
     message = f"{done}; restarting {pod.address.name}"
     return NextRestart(
-        pod=pod, is_due=True, finding=(ConditionStatus.TRUE, ROLLING_UPDATE, message)
+        pod=pod,
+        stays_out=True,
+        is_due=True,
+        finding=(ConditionStatus.TRUE, ROLLING_UPDATE, message),
     )

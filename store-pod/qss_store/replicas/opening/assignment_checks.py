@@ -55,21 +55,18 @@ def check_not_older(
     """Raises StaleEpochError for an assignment that an operator sent long ago.
 
     It names an older epoch than the pod knows of a partition, or another configuration of the same
-    epoch; or it was made for an earlier process of the pod, whose volume may have been another one;
-    or it carries out an older spec than that of `generation`, which the pod has taken.
+    epoch; or it was made for an earlier process of the pod, whose volume may have been another one.
     A replica that it names may have been deleted since then, and must not be made anew. A pod
     without an assignment knows no configurations.
+
+    Or it carries out an older spec than that of `generation`, which the pod has taken, in the same
+    epochs. Only an operator that the API server follows can name a newer epoch; it may have been
+    restored to an older state.
     """
     if assignment.incarnation not in ("", process):
         raise StaleEpochError(
             "the assignment was made for an earlier process of this pod: read its report, and send "
             "the present assignment"
-        )
-    if 0 < assignment.generation < generation:
-        raise StaleEpochError(
-            f"the assignment carries out generation {assignment.generation} of the resource, and "
-            f"this pod has carried out generation {generation}: an operator that was deposed sends "
-            "it. If the API server was restored to an older state, restart the store's pods"
         )
     if known is None:
         return
@@ -81,6 +78,14 @@ def check_not_older(
                 f"the assignment has partition {entry.partition} in epoch {entry.epoch}, and this "
                 f"pod knows epoch {held.epoch}",
             )
+    if 0 < assignment.generation < generation and not any(
+        entry.epoch > known(entry.partition).epoch for entry in assignment.partitions
+    ):
+        raise StaleEpochError(
+            f"the assignment carries out generation {assignment.generation} of the resource, and "
+            f"this pod has carried out generation {generation}: an operator that was deposed sends "
+            "it. If the API server was restored to an older state, restart the store's pods"
+        )
 
 
 def check_retirement(

@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
+import msgspec
 import pytest
 
 from qss_core.model import Ordinal, PartitionConfiguration
@@ -169,6 +170,135 @@ def test_actives_go_only_where_they_can_act_at_once() -> None:
     assert assignment_of(world) == before
     world.promised = set()
     assert restarts(world) == [1, 0]
+
+
+def test_a_standby_stays_while_its_active_was_not_compared() -> None:
+    """Both have ended, and the active's volume may have gone back: the standby has the data."""
+    world = outdated(replicas=2, standbys=1, partitions=1)
+    (entry,) = assignment_of(world)
+    world.uncompared = {entry.active}
+    for _ in range(5):
+        next_step(world)
+        assert len(assignment_of(world)[0].in_sync) == 2
+    world.uncompared = set()
+    assert sorted(restarts(world)) == [0, 1]
+
+
+def last_copy(world: World) -> tuple[int, int]:
+    """Restarts one of two pods; returns it, and the pod that has the only in-sync copies."""
+    while not (restarted := next_step(world)):
+        pass
+    (new,) = restarted
+    assert all(entry.in_sync == (1 - new,) for entry in assignment_of(world))
+    return new, 1 - new
+
+
+def test_a_late_report_restarts_no_pod() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    new, other = last_copy(world)
+    world.pods[new].is_opening = True
+    world.pods[other].is_reachable = False
+    assert next_step(world) == []
+
+
+def test_a_template_that_no_pod_can_start_with_does_not_take_the_last_copy() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    new, other = last_copy(world)
+    world.pods[new].is_running = False
+    world.pods[other].state = "opening"  # Its container has ended once.
+    assert next_step(world) == []
+    world.pods[other].is_running = False
+    assert next_step(world) == []
+
+
+def test_a_pod_with_one_replica_that_serves_is_not_broken() -> None:
+    world = outdated(replicas=3, standbys=1, partitions=6)
+    seen = world.observation()
+    report = msgspec.structs.replace(seen.reports[Ordinal(1)], ready=False)
+    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
+    assert not [step for step in plan(seen) if isinstance(step, RestartPod)]
+
+
+def test_ready_pods_that_the_operator_does_not_reach_are_restarted() -> None:
+    """The certificates have ended, and their Secret has another name now: a restart mends it."""
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    seen = world.observation()
+    ready = tuple(changed(pod, is_ready=True) for pod in seen.cluster.pods)
+    cluster = changed(seen.cluster, pods=ready)
+    silent = {pod.ordinal: 29.0 for pod in ready}
+    seen = changed(seen, reports={}, silent_s=silent, cluster=cluster)
+    assert not [step for step in plan(seen) if isinstance(step, RestartPod)]
+    seen = changed(seen, silent_s=dict.fromkeys(silent, 30.0))
+    assert [step.pod.ordinal for step in plan(seen) if isinstance(step, RestartPod)] == [2]
+
+
+def with_entries(world: World, *entries: tuple[int, tuple[int, ...], tuple[int, ...]]) -> None:
+    """Gives the partitions another active, in-sync set and replicas."""
+    status = world.resource.status
+    assert status is not None
+    new = tuple(
+        msgspec.structs.replace(
+            old, epoch=old.epoch + 10, active=active, in_sync=in_sync, replicas=replicas
+        )
+        for old, (active, in_sync, replicas) in zip(assignment_of(world), entries, strict=True)
+    )
+    world.resource = changed(world.resource, status=msgspec.structs.replace(status, assignment=new))
+    for pod in world.pods:
+        pod.held = tuple(entry for entry in new if pod.ordinal in entry.replicas)
+
+
+def test_a_pod_that_waits_for_another_replica_may_become_one_elsewhere() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    with_entries(world, (1, (1,), (0, 1)), (0, (0,), (0, 1)))
+    world.lagging = {0}
+    next_step(world)
+    assert set(assignment_of(world)[1].in_sync) == {0, 1}
+
+
+def test_a_pod_that_can_leave_goes_before_one_that_waits_for_another_replica() -> None:
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    with_entries(world, (2, (2,), (1, 2)), (1, (1, 0), (0, 1)), (0, (0, 1), (1, 0)))
+    world.lagging = {1}
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        found += next_step(world)
+    assert found, "pod 0 or 1 restarts, and pod 1 can then be mended"
+
+
+@pytest.mark.parametrize("replicas", [0, 2])
+def test_a_pod_that_is_removed_is_not_restarted(replicas: int) -> None:
+    world = outdated(replicas=3, standbys=0, partitions=2)
+    world.resource = changed(world.resource, spec=spec_of(replicas=replicas, partitions=2))
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        found += next_step(world)
+    assert sorted(found) == list(range(replicas))
+
+
+def test_actives_move_once_for_each_restart_while_restarted_pods_open() -> None:
+    world = outdated(replicas=3, standbys=1, partitions=6)
+    handovers = 0
+    opens_at: dict[int, int] = {}
+    for number in range(_ROUNDS):
+        for pod in world.pods:
+            pod.state = "opening" if number < opens_at.get(pod.ordinal, 0) else "serving"
+        before = [entry.active for entry in assignment_of(world)]
+        for ordinal in next_step(world):
+            opens_at[ordinal] = number + 10
+        after = [entry.active for entry in assignment_of(world)]
+        handovers += sum(old != new for old, new in zip(before, after, strict=True))
+    assert all(pod.template == 1 for pod in world.pods)
+    assert handovers <= 10
+
+
+def test_while_the_assignment_is_not_known_only_a_broken_pod_is_restarted() -> None:
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    world.resource = changed(world.resource, status=None)
+    world.pods[0].is_reachable = False
+    world.are_volumes_opaque = True
+    assert next_step(world) == []
+    world.pods[1].is_running = False
+    assert next_step(world) == [1]
 
 
 def test_a_broken_old_pod_goes_first_also_while_others_do_not_serve() -> None:
