@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better.
@@ -21,6 +21,7 @@ from qss_core.errors import StoreError, UnauthenticatedError
 _LOG = logging.getLogger(__name__)
 CONNECTIONS_MAX = 64
 CONNECT_TIMEOUT_S = 5.0
+LOOK_EVERY_S = 0.5
 _HEADER_BYTES_MAX = 65536
 
 
@@ -70,6 +71,26 @@ class AsyncHttp:
                 if newer is None:
                     raise
             return await self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    async def watched(
+        self,
+        url: str,
+        asked: Callable[[], Coroutine[None, None, HttpAnswer]],
+        works: Callable[[], Awaitable[bool]],
+    ) -> HttpAnswer:
+        """The answer of `asked`, while `works` says that the pod at `url` answers anything.
+
+        Raises UnreachableError where it does not; `asked` then ends by itself.
+        """
+        request = asyncio.create_task(asked())
+        try:
+            while not (await asyncio.wait([request], timeout=LOOK_EVERY_S))[0]:
+                if not await works() and not request.done():
+                    silence = TimeoutError()
+                    raise unreachable(url, silence, LOOK_EVERY_S) from silence
+            return request.result()
+        finally:
+            request.cancel()
 
     async def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float

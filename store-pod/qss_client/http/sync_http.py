@@ -1,7 +1,10 @@
 """HTTP for programs without an event loop: pooled connections, typed errors, limited answers."""
 
 import logging
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
 from typing import Any, TypeVar
@@ -21,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 5.0
+LOOK_EVERY_S = 0.5
 
 
 class SyncHttp:
@@ -80,6 +84,19 @@ class SyncHttp:
                 if newer is None:
                     raise
             return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    def watched(
+        self, url: str, asked: Callable[[], HttpAnswer], works: Callable[[], bool]
+    ) -> HttpAnswer:
+        """As `AsyncHttp.watched`; `asked` runs in a thread, which a silent pod holds."""
+        outcome: Future[HttpAnswer] = Future()
+        threading.Thread(target=_run, args=(asked, outcome), name="qss-ask", daemon=True).start()
+        while True:
+            try:
+                return outcome.result(LOOK_EVERY_S)
+            except TimeoutError as silence:
+                if not outcome.done() and not works() and not outcome.done():
+                    raise unreachable(url, silence, LOOK_EVERY_S) from silence
 
     def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
@@ -145,6 +162,13 @@ class SyncHttp:
     ) -> Answer:
         answer = self.request("GET", url, timeout_s=timeout_s, telling=telling)
         return decode(answer.body, kind)
+
+
+def _run(asked: Callable[[], HttpAnswer], outcome: "Future[HttpAnswer]") -> None:
+    try:
+        outcome.set_result(asked())
+    except BaseException as error:  # noqa: BLE001 who waits for the outcome gets it.
+        outcome.set_exception(error)
 
 
 class Retrier:

@@ -1,6 +1,7 @@
 """A session with one store: it finds the pods, sends requests and repeats them."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qss_client.http.answer import HttpAnswer
@@ -10,17 +11,18 @@ from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.reads.routing.replicas import named_by_partition
+from qss_client.reads.routing.turn import ELSEWHERE
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncScanned
-from qss_core.errors import StoreError, StoreNotFoundError, UnreachableError
+from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.wire.messages import StoreMetadata, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AT_ONCE_S = 0.25
+_AT_ONCE_S = 0.5
 _DISCOVERY_S = 5.0
 
 
@@ -108,7 +110,7 @@ class AsyncSession:
         failure = request.after
         while True:
             if failure is not None and (await patience.after(failure)).refresh:
-                await self._discover(patience)
+                await self._discover(patience, failure)
             try:
                 return await self._ask_in_turn(request, patience)
             except StoreError as error:
@@ -119,18 +121,23 @@ class AsyncSession:
         turn = self.state.turn(request, patience.now_s)
         while True:
             base, limit_s = turn.take(patience.now_s)
+            asked = partial(
+                self._http.request,
+                request.method,
+                base + self.state.target(request),
+                body=self.state.data(request),
+                headers=request.headers,
+                timeout_s=limit_s,
+                telling=patience.telling,
+            )
             try:
-                answer = await self._http.request(
-                    request.method,
-                    base + self.state.target(request),
-                    body=self.state.data(request),
-                    headers=request.headers,
-                    timeout_s=limit_s,
-                    telling=patience.telling,
-                )
-            except UnreachableError as error:
-                works = turn.may_need_long and await self._refresh(base)
-                turn.missed(error, patience.now_s, works=works)
+                if turn.is_watched:
+                    works = partial(self._refresh, base)
+                    answer = await self._http.watched(base, asked, works)
+                else:
+                    answer = await asked()
+            except ELSEWHERE as error:
+                turn.missed(error, patience.now_s)
             else:
                 if turn.answered(patience.now_s):
                     await self._refresh(base)
@@ -141,17 +148,20 @@ class AsyncSession:
         url = self.state.discovery_url(base)
         try:
             answer = await self._http.request("GET", url, timeout_s=_AT_ONCE_S)
+            self.state.learn(decode(answer.body, StoreMetadata))
         except StoreError:
             return False
-        self.state.learn(decode(answer.body, StoreMetadata))
         return True
 
     async def definition(self) -> StoreDefinition:
         metadata = await self.metadata()
         return metadata.definition
 
-    async def _discover(self, patience: AsyncRetrier) -> None:
-        """Asks the pods for the store's metadata, one after the other, until one answers."""
+    async def _discover(self, patience: AsyncRetrier, reason: StoreError | None = None) -> None:
+        """Asks the pods for the store's metadata, one after the other, until one answers.
+
+        Warnings tell of the `reason` for which routes are looked for, if there is one.
+        """
         is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
@@ -177,4 +187,4 @@ class AsyncSession:
                 failure = no_answer(self.state.store, failures)
                 await patience.after(failure, self._limits.of_first_contact(failures))
             else:
-                await patience.after(failures[-1])
+                await patience.after(reason or failures[-1])

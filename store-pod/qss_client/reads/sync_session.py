@@ -2,6 +2,7 @@
 """A session with one store: it finds the pods, sends requests and repeats them."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qss_client.http.answer import HttpAnswer
@@ -11,17 +12,18 @@ from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.reads.routing.replicas import named_by_partition
+from qss_client.reads.routing.turn import ELSEWHERE
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import Scanned
-from qss_core.errors import StoreError, StoreNotFoundError, UnreachableError
+from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.wire.messages import StoreMetadata, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AT_ONCE_S = 0.25
+_AT_ONCE_S = 0.5
 _DISCOVERY_S = 5.0
 
 
@@ -106,7 +108,7 @@ class Session:
         failure = request.after
         while True:
             if failure is not None and (patience.after(failure)).refresh:
-                self._discover(patience)
+                self._discover(patience, failure)
             try:
                 return self._ask_in_turn(request, patience)
             except StoreError as error:
@@ -117,18 +119,23 @@ class Session:
         turn = self.state.turn(request, patience.now_s)
         while True:
             base, limit_s = turn.take(patience.now_s)
+            asked = partial(
+                self._http.request,
+                request.method,
+                base + self.state.target(request),
+                body=self.state.data(request),
+                headers=request.headers,
+                timeout_s=limit_s,
+                telling=patience.telling,
+            )
             try:
-                answer = self._http.request(
-                    request.method,
-                    base + self.state.target(request),
-                    body=self.state.data(request),
-                    headers=request.headers,
-                    timeout_s=limit_s,
-                    telling=patience.telling,
-                )
-            except UnreachableError as error:
-                works = turn.may_need_long and self._refresh(base)
-                turn.missed(error, patience.now_s, works=works)
+                if turn.is_watched:
+                    works = partial(self._refresh, base)
+                    answer = self._http.watched(base, asked, works)
+                else:
+                    answer = asked()
+            except ELSEWHERE as error:
+                turn.missed(error, patience.now_s)
             else:
                 if turn.answered(patience.now_s):
                     self._refresh(base)
@@ -139,17 +146,20 @@ class Session:
         url = self.state.discovery_url(base)
         try:
             answer = self._http.request("GET", url, timeout_s=_AT_ONCE_S)
+            self.state.learn(decode(answer.body, StoreMetadata))
         except StoreError:
             return False
-        self.state.learn(decode(answer.body, StoreMetadata))
         return True
 
     def definition(self) -> StoreDefinition:
         metadata = self.metadata()
         return metadata.definition
 
-    def _discover(self, patience: Retrier) -> None:
-        """Asks the pods for the store's metadata, one after the other, until one answers."""
+    def _discover(self, patience: Retrier, reason: StoreError | None = None) -> None:
+        """Asks the pods for the store's metadata, one after the other, until one answers.
+
+        Warnings tell of the `reason` for which routes are looked for, if there is one.
+        """
         is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
@@ -175,4 +185,4 @@ class Session:
                 failure = no_answer(self.state.store, failures)
                 patience.after(failure, self._limits.of_first_contact(failures))
             else:
-                patience.after(failures[-1])
+                patience.after(reason or failures[-1])

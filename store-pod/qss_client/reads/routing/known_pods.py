@@ -29,6 +29,7 @@ class _Pod:
 
     slow_s: float = 0.025  # About 19 of 20 answers to point reads came sooner.
     silent_until_s: float = -math.inf
+    answered_s: float = -math.inf  # The newest answer.
 
 
 @dataclass(slots=True)
@@ -56,17 +57,18 @@ class KnownPods:
         """The time for a point read, after which another replica is asked."""
         return max(_LIMIT_MIN_S, _SLOW_TIMES * self._pods[base].slow_s)
 
-    def answered(self, base: str, took_s: float, *, is_point: bool) -> None:
+    def answered(self, base: str, now_s: float, took_s: float, *, is_point: bool) -> None:
         """Notes an answer and its time."""
         pod = self._pods[base]
-        pod.silent_until_s = -math.inf
+        pod.silent_until_s, pod.answered_s = -math.inf, now_s
         if is_point:
             step = _STEP_UP if took_s > pod.slow_s else _STEP_DOWN
             pod.slow_s = min(_SLOW_MAX_S, max(_SLOW_MIN_S, pod.slow_s * step))
 
-    def was_silent(self, base: str, now_s: float, *, is_point: bool) -> None:
-        """Notes that no answer came in time."""
+    def was_silent(self, base: str, asked_s: float, now_s: float, *, is_point: bool) -> None:
+        """Notes that no answer came to a request of `asked_s`; others may have been answered."""
         pod = self._pods[base]
-        pod.silent_until_s = now_s + SILENT_S
+        if pod.answered_s < asked_s:
+            pod.silent_until_s = now_s + SILENT_S
         if is_point:
             pod.slow_s = min(_SLOW_MAX_S, pod.slow_s * _STEP_UP)

@@ -20,16 +20,20 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
 def newer_of(known: StoreMetadata, found: StoreMetadata) -> StoreMetadata:
     """The newer configuration of each partition: a pod that was cut off tells older ones.
 
-    Of a store that was made again only `found` is true.
+    So do the pods' addresses of the side that is older anywhere. Of a store that was made again
+    only `found` is true.
     """
     if found.definition.store_id != known.definition.store_id:
         return found
-    addresses = {one.ordinal for one in found.instances}
-    newest = tuple(
-        old if old.epoch > new.epoch and set(old.replicas) <= addresses else new
-        for old, new in zip(known.assignment, found.assignment, strict=True)
+    pairs = list(zip(known.assignment, found.assignment, strict=True))
+    is_older = any(old.epoch > new.epoch for old, new in pairs)
+    base, other = (known, found) if is_older else (found, known)
+    addresses = {one.ordinal: one for one in (*other.instances, *base.instances)}
+    return replace(
+        base,
+        instances=tuple(addresses[ordinal] for ordinal in sorted(addresses)),
+        assignment=tuple(old if old.epoch > new.epoch else new for old, new in pairs),
     )
-    return replace(found, assignment=newest)
 
 
 def replicas_of(metadata: StoreMetadata, partition: PartitionId) -> list[str]:

@@ -6,8 +6,8 @@ A whole answer is an HttpAnswer; a stream is read line by line.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -15,7 +15,7 @@ from yarl import URL
 
 from qss_client.clock import Clock
 from qss_client.http.unreachable import why_unreachable
-from qss_client.reads.routing.known_pods import KnownPods, is_silence
+from qss_client.reads.routing.known_pods import KnownPods
 from qss_core.errors import DeadlineExceededError, StoreError, UnreachableError
 from qss_core.model import Ordinal, PodAddress
 from qss_store.runtime.peer_client import PeerSession, read_answer, refusal_of
@@ -70,7 +70,7 @@ class PeerReads:
 
         Raises UnreachableError, DeadlineExceededError and NoMemoryError.
         """
-        with self._noted(pod, timeout_s), _translated(pod, timeout_s):
+        with _translated(pod, timeout_s):
             async with (
                 asyncio.timeout(timeout_s),
                 self._slots[pod.query],
@@ -102,57 +102,73 @@ class PeerReads:
         self, pod: PodAddress, request: PeerRequest, timeout_s: float
     ) -> AsyncIterator["Lines"]:
         """The lines of an answer; `timeout_s` limits each wait for lines."""
-        with self._noted(pod, timeout_s), _translated(pod, timeout_s):
+        with _translated(pod, timeout_s):
             async with asyncio.timeout(timeout_s) as opening, self._sent(pod, request) as response:
                 if response.status != 200:
                     raise refusal_of(response.status, await read_answer(response))
                 opening.reschedule(None)
-                yield Lines(pod, response.content, timeout_s)
-
-    @contextmanager
-    def _noted(self, pod: PodAddress, timeout_s: float) -> Iterator[None]:
-        """Notes whether the pod answers."""
-        asked_s = self._clock.monotonic_s()
-        try:
-            yield
-        except (UnreachableError, DeadlineExceededError) as error:
-            had_time = isinstance(error, UnreachableError) or timeout_s >= _TOLD_AFTER_S
-            if is_silence(error) and had_time:
-                self._known.was_silent(pod.query, self._clock.monotonic_s(), is_point=False)
-            raise
-        else:
-            took_s = self._clock.monotonic_s() - asked_s
-            self._known.answered(pod.query, took_s, is_point=False)
+                yield Lines(pod, response.content, timeout_s, lambda: self._stopped(pod, timeout_s))
 
     @asynccontextmanager
     async def _sent(
         self, pod: PodAddress, request: PeerRequest
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        async with self._session.request(
-            request.method,
-            URL(pod.query + request.path, encoded=True),
-            data=request.body,
-            headers=request.headers,
-        ) as response:
-            yield response
+        """Sends a request, and notes whether the pod begins an answer."""
+        asked_s = self._clock.monotonic_s()
+        try:
+            async with self._session.request(
+                request.method,
+                URL(pod.query + request.path, encoded=True),
+                data=request.body,
+                headers=request.headers,
+            ) as response:
+                now_s = self._clock.monotonic_s()
+                self._known.answered(pod.query, now_s, now_s - asked_s, is_point=False)
+                yield response
+        except (aiohttp.ClientConnectionError, OSError):
+            self._was_silent(pod, asked_s)
+            raise
+        except asyncio.CancelledError:  # Its time is over, or the caller went away.
+            if self._clock.monotonic_s() - asked_s >= _TOLD_AFTER_S:
+                self._was_silent(pod, asked_s)
+            raise
+
+    def _stopped(self, pod: PodAddress, timeout_s: float) -> None:
+        """A stream of the pod had no bytes for so long."""
+        self._was_silent(pod, self._clock.monotonic_s() - timeout_s)
+
+    def _was_silent(self, pod: PodAddress, asked_s: float) -> None:
+        now_s = self._clock.monotonic_s()
+        self._known.was_silent(pod.query, asked_s, now_s, is_point=False)
 
 
 class Lines:
     """Reads the lines of a stream, many at a time."""
 
-    def __init__(self, pod: PodAddress, content: aiohttp.StreamReader, timeout_s: float) -> None:
-        """Waits at most `timeout_s` for more bytes of `content`."""
+    def __init__(
+        self,
+        pod: PodAddress,
+        content: aiohttp.StreamReader,
+        timeout_s: float,
+        stopped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Waits at most `timeout_s` for more bytes of `content`; calls `stopped` if none come."""
         self._pod = pod
         self._content = content
         self._timeout_s = timeout_s
+        self._stopped = stopped
         self._partial = bytearray()
 
     async def more(self) -> list[bytes]:
         """The next whole lines, empty at the end. Text after the last line break is dropped."""
         while True:
-            with _translated(self._pod, self._timeout_s):
-                async with asyncio.timeout(self._timeout_s):
-                    data = await self._content.readany()
+            try:
+                with _translated(self._pod, self._timeout_s):
+                    async with asyncio.timeout(self._timeout_s):
+                        data = await self._content.readany()
+            except DeadlineExceededError:
+                self._stopped()
+                raise
             if not data:
                 return []
             cut = data.rfind(b"\n")

@@ -47,7 +47,7 @@ def test_the_known_pods_are_asked_where_the_store_is_before_the_address_given(
     found = [f"{pod.query}/state/instances/words" for pod in cluster.pods]
     given = "http://given:1/state/instances/words"
     assert state.discovery_urls(0.0) == [*found, given]
-    state.pods.was_silent(cluster.pods[0].query, 0.0, is_point=False)
+    state.pods.was_silent(cluster.pods[0].query, 0.0, 0.0, is_point=False)
     assert state.discovery_urls(SILENT_S / 2) == [*found[1:], given, found[0]]
     assert state.discovery_urls(SILENT_S) == [*found, given]
     state.metadata = None
@@ -70,7 +70,7 @@ def test_what_any_pod_answers_is_asked_of_each_in_turn(
     choices = [state.choices(request, 0.0) for _ in range(3)]
     assert {first for first, *_ in choices} == pods
     assert all(set(one) == pods for one in choices)
-    state.pods.was_silent(cluster.pods[1].query, 0.0, is_point=False)
+    state.pods.was_silent(cluster.pods[1].query, 0.0, 0.0, is_point=False)
     assert [state.choices(request, 0.0)[-1] for _ in range(3)] == [cluster.pods[1].query] * 3
 
 

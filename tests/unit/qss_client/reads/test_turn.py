@@ -10,7 +10,7 @@ from qss_client.reads.requests import DEFAULTS, HttpRequest, ReadOptions, count_
 from qss_client.reads.routing.known_pods import SILENT_S, KnownPods
 from qss_client.reads.routing.turn import Turn
 from qss_client.reads.session import SessionState
-from qss_core.errors import UnreachableError
+from qss_core.errors import NotUpToBoundError, UnreachableError
 from qss_testing.pods.pod_process import PodCluster
 
 A, B, C = "http://a", "http://b", "http://c"
@@ -42,7 +42,7 @@ def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: P
         for pod in (entry.active, next(one for one in entry.in_sync if one != entry.active))
     )
     assert state.choices(request, 0.0) == [active, standby]
-    state.pods.was_silent(active, 0.0, is_point=True)
+    state.pods.was_silent(active, 0.0, 0.0, is_point=True)
     assert state.choices(request, SILENT_S / 2) == [standby, active]
     assert state.choices(request, SILENT_S) == [active, standby]
     of_active = get_request(definition, "k", ReadOptions(require_active=True))
@@ -52,8 +52,8 @@ def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: P
 def test_a_pod_that_stands_still_costs_a_point_read_a_tenth_of_a_second() -> None:
     turn = Turn(POINT, [A, B], KnownPods(), 10.0)
     assert turn.take(10.0) == (A, 0.1)
-    assert not turn.may_need_long
-    turn.missed(silence(A), 10.1, works=False)
+    assert not turn.is_watched
+    turn.missed(silence(A), 10.1)
     base, limit_s = turn.take(10.1)
     assert base == B
     assert limit_s == pytest.approx(1.9 + 5.0), "the last one has all the time left"
@@ -65,39 +65,49 @@ def test_a_pod_that_stands_still_costs_a_point_read_a_tenth_of_a_second() -> Non
 def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
     pods = KnownPods()
     for _ in range(300):
-        pods.answered(A, 0.2, is_point=True)
-        pods.answered(B, 0.001, is_point=True)
+        pods.answered(A, 1.0, 0.2, is_point=True)
+        pods.answered(B, 1.0, 0.001, is_point=True)
     assert 0.6 < pods.point_limit_s(A) < 1.0
     assert pods.point_limit_s(B) == 0.1
     assert pods.quickest_first([A, B]) == [B, A]
     assert Turn(POINT, [A, B], pods, 0.0).take(0.0)[1] == pods.point_limit_s(A)
 
 
-def test_a_pod_that_works_gets_a_long_request_again_with_the_whole_time() -> None:
+def test_a_long_request_has_the_whole_time_while_its_pod_works() -> None:
     turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
-    assert turn.take(0.0) == (A, 1.0)
-    assert turn.may_need_long
-    turn.missed(silence(A), 1.0, works=True)
-    assert turn.take(1.0) == (A, 7.0)
-    with pytest.raises(UnreachableError):
-        turn.missed(silence(A), 8.0, works=False)
-
-
-def test_the_pods_share_the_time_of_a_request_and_the_last_failure_is_raised() -> None:
-    turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
-    assert turn.take(0.0) == (A, 1.0)
-    turn.missed(silence(A), 1.0, works=False)
-    assert turn.take(1.0) == (B, 0.5)
-    turn.missed(silence(B), 1.5, works=False)
+    for now_s, asked, limit_s in ((0.0, A, 7.0), (0.75, B, 6.25)):
+        assert turn.take(now_s) == (asked, limit_s)
+        assert turn.is_watched
+        turn.missed(silence(asked), now_s + 0.75)
     assert turn.take(1.5) == (C, 5.5)
+    assert not turn.is_watched, "nobody else could answer"
     with pytest.raises(UnreachableError, match="http://c"):
-        turn.missed(silence(C), 7.0, works=False)
+        turn.missed(silence(C), 7.0)
+
+
+def test_what_a_pod_says_is_raised_rather_than_the_silence_of_another() -> None:
+    turn = Turn(POINT, [A, B], KnownPods(), 0.0)
+    turn.take(0.0)
+    behind = NotUpToBoundError("behind")
+    turn.missed(behind, 0.05)
+    assert turn.take(0.05)[0] == B
+    with pytest.raises(NotUpToBoundError):
+        turn.missed(silence(B), 2.0)
+
+
+def test_a_pod_that_has_answered_others_meanwhile_is_not_silent() -> None:
+    pods = KnownPods()
+    pods.answered(A, 1.5, 0.1, is_point=False)
+    pods.was_silent(A, 1.0, 3.0, is_point=False)
+    assert not pods.is_silent(A, 3.0)
+    pods.was_silent(A, 2.0, 3.0, is_point=False)
+    assert pods.is_silent(A, 3.0)
 
 
 def test_a_pod_that_tells_of_a_silent_pod_is_not_silent_itself() -> None:
     turn = Turn(POINT, [A, B], KnownPods(), 0.0)
     turn.take(0.0)
-    turn.missed(UnreachableError("pod b did not answer"), 0.05, works=False)
+    turn.missed(UnreachableError("pod b did not answer"), 0.05)
     assert not turn.pods.is_silent(A, 0.06)
     assert turn.take(0.06)[0] == B
 
