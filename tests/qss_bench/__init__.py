@@ -2,9 +2,9 @@
 
 A slow or busy machine changes a figure and its baseline alike, so ratios are compared and seconds
 are not. `__main__` runs the parts that its arguments name, by default all: `reads`, `scans`,
-`migrating`, `ingest`, `recovery`, `standbys`, `availability`, `planner`, `spark`, `storage` and
-`spark_tables`. Each part returns `report.Figure`s with their targets; `report` prints the table and
-writes `.bench/results.json`.
+`migrating`, `ingest`, `recovery`, `standbys`, `availability`, `learner`, `planner`, `spark`,
+`storage` and `spark_tables`. Each part returns `report.Figure`s with their targets; `report` prints
+the table and writes `.bench/results.json`.
 RESULTS.md has the figures of past runs, and the reasons where one misses its target.
 
 `loads` has the rows, the load of GETs and the bare server that the parts share. `control` has

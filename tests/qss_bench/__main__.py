@@ -8,6 +8,7 @@ from pathlib import Path
 from qss_bench import (
     availability,
     ingest,
+    learner,
     migrating,
     reads,
     recovery,
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "recovery": recovery.measure,
     "standbys": standbys.measure,
     "availability": availability.measure,
+    "learner": learner.measure,
     "planner": planner.measure,
     "spark": spark.measure,
     "storage": storage.measure,

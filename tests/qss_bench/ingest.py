@@ -11,7 +11,7 @@ from rocksdict import WriteBatch
 from qss_bench.loads.bare import open_plain
 from qss_bench.loads.load import run_load
 from qss_bench.loads.rows import HOUR_MS, Loader, load, make_keys, make_slices
-from qss_bench.reads import _head
+from qss_bench.reads import head
 from qss_bench.report import Figure
 from qss_client.chunks.chunk import read_rows
 from qss_client.chunks.chunk_schema import ChunkSchema, layout_of
@@ -155,7 +155,7 @@ def measure_tail(cluster: PodCluster, keys: list[bytes]) -> Figure:
     pod = cluster.pods[0]
     assert pod.process is not None
     heads = [
-        _head(f"/state/stores/{cluster.store}/{key.decode()}") for key in keys[:: PRESENT // 20_000]
+        head(f"/state/stores/{cluster.store}/{key.decode()}") for key in keys[:: PRESENT // 20_000]
     ]
     pid = pod.process.pid
 
@@ -214,16 +214,16 @@ def measure_stall(cluster: PodCluster, keys: list[bytes]) -> Figure:
     pod = cluster.pods[0]
     http = SyncHttp()
     loader = Loader(cluster.metadata)
-    _stall_ms(http, pod.ops)
+    stall_ms(http, pod.ops)
     stalls = {}
     slices = make_slices(keys[:100_000], cluster.assignment.definition.partitions)
     staged = stage(http, loader.run, loader.batch, "stall", slices)
-    stalls["stage"] = _stall_ms(http, pod.ops)
+    stalls["stage"] = stall_ms(http, pod.ops)
     loader.commit(staged)
-    stalls["commit"] = _stall_ms(http, pod.ops)
+    stalls["commit"] = stall_ms(http, pod.ops)
     scan = f"{pod.query}/state/stores/{cluster.store}"
     http.request("GET", scan, headers={"Accept": "application/x-ndjson"}, timeout_s=60.0)
-    stalls["scan"] = _stall_ms(http, pod.ops)
+    stalls["scan"] = stall_ms(http, pod.ops)
     http.close()
     return Figure(
         name="longest event-loop stall",
@@ -234,7 +234,7 @@ def measure_stall(cluster: PodCluster, keys: list[bytes]) -> Figure:
     )
 
 
-def _stall_ms(http: SyncHttp, ops: str) -> float:
+def stall_ms(http: SyncHttp, ops: str) -> float:
     """The longest stall since the last call."""
     text = http.request("GET", f"{ops}/metrics").body.decode()
     found = re.search(r"^qss_loop_stall_maximum_seconds (\S+)", text, re.MULTILINE)

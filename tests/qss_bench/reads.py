@@ -60,7 +60,7 @@ def measure_get(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figu
             ours.append(
                 run_load(
                     pod.ports[0],
-                    [_head(f"/state/stores/{cluster.store}/{key.decode()}") for key in asked],
+                    [head(f"/state/stores/{cluster.store}/{key.decode()}") for key in asked],
                     pid=pod.process.pid,
                     connections=CONNECTIONS,
                     seconds=SECONDS,
@@ -69,7 +69,7 @@ def measure_get(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figu
             theirs.append(
                 run_load(
                     port,
-                    [_head(f"/{key.decode()}") for key in asked],
+                    [head(f"/{key.decode()}") for key in asked],
                     pid=bare.pid,
                     connections=CONNECTIONS,
                     seconds=SECONDS,
@@ -129,7 +129,7 @@ def _bare_keys_per_s(directory: str, groups: list[list[bytes]]) -> float:
     return len(groups) * BATCH / took_s
 
 
-def _head(path: str) -> bytes:
+def head(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAccept: */*\r\n\r\n".encode()
 
 
