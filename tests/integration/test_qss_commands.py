@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -249,12 +250,16 @@ def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:
     wait_until(lambda: line in qss.state.up_log.read_text())
 
 
-def test_pods_whose_state_directory_is_deleted_end(qss: Qss) -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_pods_whose_state_directory_is_deleted_end(qss: Qss, is_whole: bool) -> None:
     assert qss.up().code == 0
     holder, pods = qss.state.holder(), qss.living_pods()
     assert holder is not None
     assert len(pods) == 2
-    (qss.state.path / "lock").unlink()  # The first file that `rm -r` may delete.
+    if is_whole:  # Its resources are missed in the moment in which its lock is.
+        shutil.rmtree(qss.state.path, ignore_errors=True)
+    else:  # The first file that `rm -r` may delete.
+        (qss.state.path / "lock").unlink()
     wait_until(lambda: not any(map(is_alive, (holder, *pods))))
 
 

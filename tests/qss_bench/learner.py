@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -51,35 +52,43 @@ def measure(directory: Path) -> list[Figure]:
         limited()
         held = _bytes_of(database)
     return [
-        Figure(
-            name="learner of 1 GB: cp with its syncs / copy and catch-up",
-            value=copied_s / seeding.took_s,
-            unit="x",
-            at_least=0.4,
-            detail=f"{copied_s:.1f} / {seeding.took_s:.1f} s, {held / 1e9:.2f} GB",
-        ),
-        Figure(
-            name="rate of a copy, off the rate that is set",
-            value=abs(held / limited.took_s / _RATE - 1),
-            unit="x",
-            at_most=0.1,
-            detail=f"{held / limited.took_s / 2**20:.0f} of {_RATE / 2**20:.0f} MiB/s",
-        ),
-        Figure(
-            name="p99 GET while a learner is copied from the same pod / idle",
-            value=busy.percentile(0.99) / idle.percentile(0.99),
-            unit="x",
-            at_most=3.0,
-            detail=f"{1000 * busy.percentile(0.99):.2f} / {1000 * idle.percentile(0.99):.2f} ms",
-        ),
-        Figure(
-            name="longest event-loop stall while a learner is copied",
-            value=max(stalls),
-            unit="ms",
-            at_most=20.0,
-            detail=f"from the pod {stalls[0]:.1f} ms, into the pod {stalls[1]:.1f} ms",
-        ),
+        *_copies(copied_s, seeding.took_s, held, limited.took_s),
+        *_reads_meanwhile(idle, busy, stalls),
     ]
+
+
+def _copies(copied_s: float, took_s: float, held: int, limited_s: float) -> Iterator[Figure]:
+    yield Figure(
+        name="learner of 1 GB: cp with its syncs / copy and catch-up",
+        value=copied_s / took_s,
+        unit="x",
+        at_least=0.4,
+        detail=f"{copied_s:.1f} / {took_s:.1f} s, {held / 1e9:.2f} GB",
+    )
+    yield Figure(
+        name="rate of a copy, off the rate that is set",
+        value=abs(held / limited_s / _RATE - 1),
+        unit="x",
+        at_most=0.1,
+        detail=f"{held / limited_s / 2**20:.0f} of {_RATE / 2**20:.0f} MiB/s",
+    )
+
+
+def _reads_meanwhile(idle: Load, busy: Load, stalls: list[float]) -> Iterator[Figure]:
+    yield Figure(
+        name="p99 GET while a learner is copied from the same pod / idle",
+        value=busy.percentile(0.99) / idle.percentile(0.99),
+        unit="x",
+        at_most=3.0,
+        detail=f"{1000 * busy.percentile(0.99):.2f} / {1000 * idle.percentile(0.99):.2f} ms",
+    )
+    yield Figure(
+        name="longest event-loop stall while a learner is copied",
+        value=max(stalls),
+        unit="ms",
+        at_most=20.0,
+        detail=f"from the pod {stalls[0]:.1f} ms, into the pod {stalls[1]:.1f} ms",
+    )
 
 
 class _Seeding:

@@ -114,7 +114,8 @@ class LocalCluster:
         """Return when a pod has started or ended, or at a call of `wake`, or after the timeout."""
         changed = self._stores.setdefault(store, _Pods()).changed
         with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await changed.wait()
         changed.clear()
 
     def _start(self, store: StoreName, pods: _Pods, ordinal: Ordinal, ports: PodPorts) -> None:

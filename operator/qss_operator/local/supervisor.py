@@ -151,7 +151,8 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
-        await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+        async with asyncio.timeout(STOP_GRACE_S):
+            await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()

@@ -182,9 +182,9 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "_held_everywhere(observation, entry)) is not None\n        for report",
+                "_held_everywhere(observation, entry)) is not None\n        and not",
                 "replica_of(observation.reports, entry.active, entry)) is not None\n"
-                "        for report",
+                "        and not",
             ),
         ),
         f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",

@@ -32,7 +32,8 @@ async def watch_statuses(state: StateDirectory, store: str | None, output: Outpu
         show(told)
         while not stop.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _WATCH_S)
+                async with asyncio.timeout(_WATCH_S):
+                    await stop.wait()
             # Reading takes longer than finding out that nothing was written.
             if (now := _versions(state)) == seen:
                 continue
