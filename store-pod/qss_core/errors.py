@@ -220,13 +220,13 @@ class UncommittedTooLargeError(StoreError):
 class UnreachableError(StoreError):
     """No replica of the partition answered."""
 
-    code, http_status, retry, retry_after_ms = "UNREACHABLE", 503, Retry.LATER, 500
+    code, http_status, retry, retry_after_ms = "UNREACHABLE", 503, Retry.LATER, 50
 
 
 class NotReadyError(StoreError):
     """The pod has no assignment yet, or is still recovering."""
 
-    code, http_status, retry, retry_after_ms = "NOT_READY", 503, Retry.LATER, 500
+    code, http_status, retry, retry_after_ms = "NOT_READY", 503, Retry.LATER, 20
 
 
 class DeadlineExceededError(StoreError):

@@ -32,7 +32,7 @@ from qss_store.writes.participant_service import ParticipantService
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
-_LAST_RETRY_S = 1.0
+_LAST_RETRY_S = 0.1
 _NOT_READY_S = 0.05
 _Carried = tuple[Decision | None, Mapping[PartitionId, Slice]]
 _NOTHING: _Carried = (None, {})

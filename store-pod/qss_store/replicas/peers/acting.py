@@ -11,7 +11,6 @@ from qss_store.replicas.peers.following import Following
 from qss_store.replication import log as logs
 
 _BEGIN_AGAIN_S = 0.05
-_SOON_MS = 20  # A handover takes as long as a few syncs.
 
 
 class Acting:
@@ -56,14 +55,11 @@ class Acting:
         if not self._changelog.may_act:
             raise NotReadyError(
                 f"the new active of partition {partition} waits until the active before it has "
-                "stopped, or its lease has run out: try again",
-                retry_after_ms=_SOON_MS,
+                "stopped, or its lease has run out: try again"
             )
         if self.begins_epoch:
             self._followers.check()
-            raise NotReadyError(
-                f"partition {partition} applies its changelog: try again", retry_after_ms=_SOON_MS
-            )
+            raise NotReadyError(f"partition {partition} applies its changelog: try again")
         if logs.is_sole(log):
             return
         self._followers.check()
