@@ -17,13 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from qss_client import Store
+from qss_client import ReadOptions, Store
 from qss_client.chunks.chunk import Slice, encode_slice
 from qss_client.chunks.partitioning import partitions_of
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
+from qss_core.positions import PositionJson
 
 BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
 # Nodes route to a repaired Service or a new pod some seconds later.
@@ -68,12 +69,13 @@ class Writer:
         last = self._run.opened.last_batch
         self.batch = 0 if last is None else last + 1
 
-    def write(self, rows: dict[str, Any]) -> None:
+    def write(self, rows: dict[str, Any]) -> PositionJson:
+        """Writes one batch; returns the position after it."""
         slices = slices_of(rows, self._metadata.definition.partitions)
         staged = stage(self._http, self._run, self.batch, f"b{self.batch}", slices, _LIMITS)
         position = {"e2e": {"0": self.batch}}
         fingerprint = str(self.batch)
-        commit(
+        answer = commit(
             self._http,
             self._run,
             self.batch,
@@ -83,10 +85,14 @@ class Writer:
             limits=_LIMITS,
         )
         self.batch += 1
+        return answer.position
 
 
 def keep(url: str, name: str) -> dict[str, Any]:
-    """Writes and reads in turn; each read must return the last written round."""
+    """Writes and reads in turn; each read must return the last written round.
+
+    It hands the position of the write on: a standby may be a moment behind.
+    """
     writer = Writer(url, name)
     met: dict[str, Any] = {"writes": 0, "reads": 0, "wrong": [], "failures": [], "slowest_s": 0.0}
 
@@ -98,14 +104,18 @@ def keep(url: str, name: str) -> dict[str, Any]:
             met["failures"].append(f"{error.code}: {error.message}"[:300])
         met["slowest_s"] = max(met["slowest_s"], round(time.monotonic() - started, 3))
 
+    position: PositionJson = {}
     with Store(url, name, token_file=token_file(name), limits=_LIMITS) as store:
 
         def write() -> None:
-            writer.write({f"kept-{number}": met["writes"] for number in range(_KEYS_KEPT)})
+            rows = {f"kept-{number}": met["writes"] for number in range(_KEYS_KEPT)}
+            nonlocal position
+            position = writer.write(rows)
             met["writes"] += 1
 
         def read() -> None:
-            row = store.get(f"kept-{met['reads'] % _KEYS_KEPT}")
+            options = ReadOptions(position_bound=position)
+            row = store.get(f"kept-{met['reads'] % _KEYS_KEPT}", options)
             met["reads"] += 1
             if row is None or row.value != met["writes"] - 1:
                 met["wrong"].append(f"{row and row.value} after {met['writes']} writes")

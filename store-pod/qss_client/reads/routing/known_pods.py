@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from qss_core.errors import StoreError
 
 SILENT_S = 2.0  # A pod that gave no answer is asked last for so long.
-_LIMIT_MIN_S = 0.1
+_LIMIT_MIN_S = 0.25
 _SLOW_TIMES = 4.0
 # A 95th percentile of the times, followed step by step: 19 steps down weigh as much as one up.
 _STEP_UP, _STEP_DOWN = 1.2, 1.2 ** (-1 / 19)

@@ -1,7 +1,7 @@
 """Asks the pods that may answer a request, one after the other while none answers. Pure.
 
 A point read goes to the next replica after a few times the usual time of an answer, so that a pod
-that stands still costs a read a tenth of a second. Any other request may need long where its pod
+that stands still costs a read a quarter of a second. Any other request may need long where its pod
 works. So meanwhile the pod is asked for something small, and the next one gets the request only
 where that has no answer.
 

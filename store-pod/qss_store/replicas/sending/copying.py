@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import zlib
+from collections import deque
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
@@ -34,6 +35,7 @@ from qss_store.storage.database_files import (
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 2
 _PART_BYTES = 1024 * 1024
+_PARTS_AHEAD = 3  # Asked for while the one before is written.
 _TRIES = 5  # Of one part; what was written stays.
 _RETRY_S = 0.2
 
@@ -118,13 +120,21 @@ class Copies:
             raise CorruptionError(f"{file.name!r} is no name of a database's file")
         target = path / file.name
         await run_blocking(target.touch)
-        done = 0
-        while done < file.size:
-            size = min(_PART_BYTES, file.size - done)
-            data = await self._part(source, snapshot, file.name, done, size)
-            await run_blocking(_append, target, data)
-            done += len(data)
-            await self._pace(len(data))
+        coming: deque[asyncio.Task[bytes]] = deque()
+        try:
+            for offset in range(0, file.size, _PART_BYTES):
+                size = min(_PART_BYTES, file.size - offset)
+                await self._pace(size)
+                asked = self._part(source, snapshot, file.name, offset, size)
+                coming.append(asyncio.create_task(asked))
+                if len(coming) > _PARTS_AHEAD:
+                    await run_blocking(_append, target, await coming.popleft())
+            while coming:
+                await run_blocking(_append, target, await coming.popleft())
+        finally:
+            for task in coming:
+                task.cancel()
+            await asyncio.gather(*coming, return_exceptions=True)
 
     async def _part(
         self, source: Ordinal, snapshot: str, name: str, offset: int, size: int
@@ -150,17 +160,19 @@ class Copies:
                     raise
                 await asyncio.sleep(_RETRY_S * 2**number)
                 continue
-            if len(part.data) == size and zlib.crc32(part.data) == part.checksum:
+            checksum = await run_blocking(zlib.crc32, part.data)
+            if len(part.data) == size and checksum == part.checksum:
                 return part.data
         raise CorruptionError(f"parts of {name} arrived damaged {_TRIES} times")
 
     async def _pace(self, size: int) -> None:
-        """Waits as long as the set rate says, over all copies of this pod."""
+        """Waits before a part as long as the set rate says, over all copies of this pod."""
         rate = self._pod.registry.placed().settings.snapshot_bytes_per_s
         now_s = self._pod.clock.monotonic_s()
-        self._free_at_s = max(self._free_at_s, now_s) + size / rate
-        if self._free_at_s > now_s:
-            await asyncio.sleep(self._free_at_s - now_s)
+        begins_s = max(self._free_at_s, now_s)
+        self._free_at_s = begins_s + size / rate
+        if begins_s > now_s:
+            await asyncio.sleep(begins_s - now_s)
 
     async def _ask(self, pod: Ordinal, path: str, body: bytes) -> bytes:
         address = self._pod.registry.address(pod)

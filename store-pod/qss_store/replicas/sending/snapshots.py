@@ -103,10 +103,9 @@ class Snapshots:
         held = self._held[request.snapshot]
         held.used_s = self._now_s()
         try:
-            data = await run_blocking(_read, held.path / request.file, request.offset, request.size)
+            return await run_blocking(_read, held.path / request.file, request.offset, request.size)
         except FileNotFoundError as error:
             raise NotReadyError(_GONE) from error
-        return SnapshotPart(data=data, checksum=zlib.crc32(data))
 
     async def end(self, snapshot: str) -> None:
         """Deletes a snapshot that its learner has read."""
@@ -139,7 +138,8 @@ def _files_in(path: Path) -> tuple[SnapshotFile, ...]:
     return tuple(SnapshotFile(name=one.name, size=one.stat().st_size) for one in files)
 
 
-def _read(path: Path, offset: int, size: int) -> bytes:
+def _read(path: Path, offset: int, size: int) -> SnapshotPart:
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read(size)
+        data = file.read(size)
+    return SnapshotPart(data=data, checksum=zlib.crc32(data))

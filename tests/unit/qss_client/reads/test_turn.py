@@ -49,17 +49,17 @@ def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: P
     assert state.choices(of_active, SILENT_S / 2) == [active]
 
 
-def test_a_pod_that_stands_still_costs_a_point_read_a_tenth_of_a_second() -> None:
+def test_a_pod_that_stands_still_costs_a_point_read_a_quarter_of_a_second() -> None:
     turn = Turn(POINT, [A, B], KnownPods(), 10.0)
-    assert turn.take(10.0) == (A, 0.1)
+    assert turn.take(10.0) == (A, 0.25)
     assert not turn.is_watched
-    turn.missed(silence(A), 10.1)
-    base, limit_s = turn.take(10.1)
+    turn.missed(silence(A), 10.25)
+    base, limit_s = turn.take(10.25)
     assert base == B
-    assert limit_s == pytest.approx(1.9 + 5.0), "the last one has all the time left"
-    assert turn.pods.is_silent(A, 10.2)
-    assert turn.answered(10.2), "the routes may be old"
-    assert not turn.pods.is_silent(B, 10.2)
+    assert limit_s == pytest.approx(1.75 + 5.0), "the last one has all the time left"
+    assert turn.pods.is_silent(A, 10.3)
+    assert turn.answered(10.3), "the routes may be old"
+    assert not turn.pods.is_silent(B, 10.3)
 
 
 def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
@@ -68,7 +68,7 @@ def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
         pods.answered(A, 1.0, 0.2, is_point=True)
         pods.answered(B, 1.0, 0.001, is_point=True)
     assert 0.6 < pods.point_limit_s(A) < 1.0
-    assert pods.point_limit_s(B) == 0.1
+    assert pods.point_limit_s(B) == 0.25
     assert pods.quickest_first([A, B]) == [B, A]
     assert Turn(POINT, [A, B], pods, 0.0).take(0.0)[1] == pods.point_limit_s(A)
 
