@@ -43,7 +43,9 @@ class ReadOptions:
         others raise TooStaleError. None: any standby may answer.
     """
 
-    position_bound: Position | str | Mapping[str, Mapping[str | int, int]] | None = None
+    position_bound: Position | str | Mapping[str, Mapping[str, int] | Mapping[int, int]] | None = (
+        None
+    )
     require_active: bool = False
     isolation: Isolation | None = None
     partition: int | None = None
