@@ -63,7 +63,7 @@ def test_commands_name_after_2_s_the_pod_that_they_wait_for(
         assert re.fullmatch(expected, waits), (command, finished.err)
         assert error.startswith("error: "), (command, finished.err)
     assert done[0].err.splitlines()[-1] == (
-        f"error: UNREACHABLE: partition 1: {frozen}: no answer within 8 s"
+        f"error: UNREACHABLE: partition 1: {frozen}: no answer within 5 s"
     )
 
 

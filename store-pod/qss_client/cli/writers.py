@@ -80,7 +80,8 @@ def _document(one: WriterReport, times: Times) -> dict[str, Any]:
         "state": _state(one),
         "lastBatch": one.last_batch,
         "generation": one.generation,
-        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times),
+        # An accepted loss leaves what it cannot know at 0.
+        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times) if one.opened_at_ms else None,
         "queryId": one.query_id,
     }
 

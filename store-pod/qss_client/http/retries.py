@@ -9,6 +9,7 @@ from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
 _SHARE_MIN_S = 0.1
+_OF_SEVERAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,12 @@ class RetryLimits:
         return self.within(self.first_contact_s)
 
     def share_of_first_contact(self, elapsed_s: float, addresses: int) -> float:
-        """The time for one of `addresses` addresses that were not asked yet."""
-        return max(_SHARE_MIN_S, self.first_contact_s - elapsed_s) / addresses
+        """The time for one of `addresses` addresses that were not asked yet.
+
+        A pod that works answers soon, and another one may be asked.
+        """
+        share_s = max(_SHARE_MIN_S, self.first_contact_s - elapsed_s) / addresses
+        return share_s if addresses == 1 else min(_OF_SEVERAL_S, share_s)
 
 
 @dataclass(frozen=True, slots=True)

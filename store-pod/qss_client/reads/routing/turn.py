@@ -20,7 +20,7 @@ from qss_core.errors import (
     UnreachableError,
 )
 
-_MARGIN_S = 5.0  # The store ends a request itself; the client waits a little longer.
+_MARGIN_S = 2.0  # The store ends a request itself; the client waits a little longer.
 _LIMIT_MIN_S = 0.05
 # Failures after which another replica may answer. A pod asks the others itself, if it reaches them.
 ELSEWHERE = (NotReadyError, NotUpToBoundError, TooStaleError, UnreachableError)

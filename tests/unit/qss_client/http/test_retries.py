@@ -96,7 +96,8 @@ def test_a_first_contact_without_any_answer_is_over_within_5_s() -> None:
 def test_addresses_share_the_time_of_a_first_contact() -> None:
     limits = RetryLimits(first_contact_s=4.0)
     assert limits.share_of_first_contact(0.0, 1) == 4.0
-    assert limits.share_of_first_contact(1.0, 3) == 1.0
+    assert limits.share_of_first_contact(1.0, 6) == 0.5
+    assert limits.share_of_first_contact(0.0, 2) == 1.0, "one that works answers sooner"
     assert limits.share_of_first_contact(9.0, 1) > 0, "an address is asked once at least"
 
 

@@ -56,7 +56,7 @@ def test_a_pod_that_stands_still_costs_a_point_read_a_quarter_of_a_second() -> N
     turn.missed(silence(A), 10.25)
     base, limit_s = turn.take(10.25)
     assert base == B
-    assert limit_s == pytest.approx(1.75 + 5.0), "the last one has all the time left"
+    assert limit_s == pytest.approx(1.75 + 2.0), "the last one has all the time left"
     assert turn.pods.is_silent(A, 10.3)
     assert turn.answered(10.3), "the routes may be old"
     assert not turn.pods.is_silent(B, 10.3)
@@ -75,14 +75,14 @@ def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
 
 def test_a_long_request_has_the_whole_time_while_its_pod_works() -> None:
     turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
-    for now_s, asked, limit_s in ((0.0, A, 7.0), (0.75, B, 6.25)):
+    for now_s, asked, limit_s in ((0.0, A, 4.0), (0.75, B, 3.25)):
         assert turn.take(now_s) == (asked, limit_s)
         assert turn.is_watched
         turn.missed(silence(asked), now_s + 0.75)
-    assert turn.take(1.5) == (C, 5.5)
+    assert turn.take(1.5) == (C, 2.5)
     assert not turn.is_watched, "nobody else could answer"
     with pytest.raises(UnreachableError, match="http://c"):
-        turn.missed(silence(C), 7.0)
+        turn.missed(silence(C), 4.0)
 
 
 def test_what_a_pod_says_is_raised_rather_than_the_silence_of_another() -> None:
