@@ -81,7 +81,9 @@ def _document(one: WriterReport, times: Times) -> dict[str, Any]:
         "lastBatch": one.last_batch,
         "generation": one.generation,
         # An accepted loss leaves what it cannot know at 0.
-        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times) if one.opened_at_ms else None,
+        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times)
+        if one.opened_at_ms
+        else None,
         "queryId": one.query_id,
     }
 
