@@ -1,5 +1,6 @@
 """The pods' control API over HTTP (the port Pods)."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -27,9 +28,9 @@ from qss_operator.pod_answers import (
 logger = logging.getLogger(__name__)
 
 _REPORT_TIMEOUT_S = 2.0
-# A pod that was silent for a while is asked with a short timeout, and now and then with the full
-# one: it may only be slow.
-_SILENT_S, _SILENT_TIMEOUT_S, _PATIENT_AGAIN_S = 3.0, 0.3, 5.0
+# A round waits no longer than this for a pod that was silent for a while. The request goes on, and
+# a later round takes its answer: the pod may only be slow.
+_SILENT_S, _SILENT_WAIT_S = 3.0, 0.3
 _ASSIGN_TIMEOUT_S = 30.0  # A pod opens its replicas before it answers.
 
 
@@ -79,31 +80,34 @@ class HttpPods:
         self._silent_after_s = silent_after_s
         self._monotonic_s = monotonic_s
         self._silent_since_s: dict[PodName, float] = {}
-        self._patient_at_s: dict[PodName, float] = {}  # When a silent pod had the full timeout.
+        self._asked: dict[PodName, tuple[PodAddress, asyncio.Task[ReplicasReport | None]]] = {}
         self._refusals: dict[PodName, str] = {}
         self._sizes = AnswerSizes()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """The replicas of a pod; None if the pod does not answer in time, or refuses."""
+        address, asked = self._asked.get(pod.name, (None, None))
+        if asked is None or address != pod:  # A pod that was made again has another address.
+            asked = asyncio.create_task(self._report(pod), name=f"report-{pod.name}")
+            self._asked[pod.name] = pod, asked
+        since_s = self._silent_since_s.get(pod.name)
+        is_silent = since_s is not None and self._monotonic_s() - since_s >= _SILENT_S
+        done, _ = await asyncio.wait([asked], timeout=_SILENT_WAIT_S if is_silent else None)
+        if not done:
+            return None
+        self._asked.pop(pod.name, None)
+        return asked.result()
+
+    async def _report(self, pod: PodAddress) -> ReplicasReport | None:
         asked_at_s = self._monotonic_s()
         try:
-            report = await self.call(pod, "GET", "/control/replicas", self._timeout_s(pod))
+            report = await self.call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
             self._note(pod, error, asked_at_s)
             return None
         self._refusals.pop(pod.name, None)
         self._silent_since_s.pop(pod.name, None)
         return report
-
-    def _timeout_s(self, pod: PodAddress) -> float:
-        """The timeout of a report: a pod that was silent holds up few rounds."""
-        now_s, since_s = self._monotonic_s(), self._silent_since_s.get(pod.name)
-        if since_s is None or now_s - since_s < _SILENT_S:
-            return _REPORT_TIMEOUT_S
-        if now_s - self._patient_at_s.get(pod.name, since_s) < _PATIENT_AGAIN_S:
-            return _SILENT_TIMEOUT_S
-        self._patient_at_s[pod.name] = now_s
-        return _REPORT_TIMEOUT_S
 
     def refusal(self, pod: PodAddress) -> str | None:
         """The reason why a reached pod did not report the last time; None otherwise."""

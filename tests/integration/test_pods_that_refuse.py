@@ -1,5 +1,6 @@
 """The operator's reports of pods that refuse its requests, over real HTTP."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -86,6 +87,28 @@ async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
             is_open = True
             assert await pods.report(pod_at(port)) == REPORT
             assert pods.refusal(pod_at(port)) is None
+
+
+async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_answer() -> None:
+    asked, now_s, let_go = 0, 0.0, asyncio.Event()
+
+    async def report(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        await let_go.wait()
+        return web.Response(body=encode(REPORT))
+
+    port = free_ports(1)[0]
+    pod = pod_at(port)
+    async with aiohttp.ClientSession() as session, listening(port, report):
+        pods = HttpPods(session, monotonic_s=lambda: now_s)
+        assert await pods.report(pod) is None, "it has two seconds"
+        now_s = 3.0
+        assert await pods.report(pod) is None
+        assert asked == 2
+        let_go.set()
+        assert await pods.report(pod) == REPORT
+        assert asked == 2, "the request went on"
 
 
 async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> None:

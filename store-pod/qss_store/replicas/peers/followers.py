@@ -29,7 +29,7 @@ _HEARTBEATS_A_LEASE = 4
 _COPY_AGAIN_S = 1.0
 # A watermark that rose goes with the next entries, or alone after this time.
 _WATERMARK_S = 0.005
-_AGAIN_S, _AGAIN_S_MAX = 0.1, 1.0
+_AGAIN_S, _AGAIN_S_MAX = 0.02, 1.0
 _NOT_YET = Offset(-1)
 _NO_EPOCH = Epoch(0)
 
