@@ -290,7 +290,12 @@ class Changelog:
     @property
     def owes_sync(self) -> bool:
         """Whether entries, or the configuration, are not durable yet."""
-        return self.durable_end < self.log.end or self.kept_epoch < self.written_epoch
+        return self.durable_end < self.log.end or self.owes_epoch
+
+    @property
+    def owes_epoch(self) -> bool:
+        """Whether the configuration is not durable yet."""
+        return self.kept_epoch < self.written_epoch
 
     async def sync(self) -> None:
         """Makes all earlier writes durable, entries among them."""

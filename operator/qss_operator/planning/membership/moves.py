@@ -23,6 +23,9 @@ from qss_operator.planning.placement import Placement, Site, place
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
 
+_UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it becomes the active.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """Where the replicas of each partition should be; `waits_for` is why none moves there now."""
@@ -90,7 +93,7 @@ def _without_actives_on(
         active = entry.active if entry.active in one.replicas else one.active
         others = [other for other in one.replicas if other != pod and other in entry.in_sync]
         if active == pod and others:
-            waits = {one: _waits_for_lease(reports, one, entry) for one in others}
+            waits = {one: _cannot_act_at_once(reports, one, entry) for one in others}
             active = min(others, key=lambda one: (waits[one], loads[one], one))
             loads[active] += 1
         rest = [other for other in one.replicas if other != active]
@@ -160,17 +163,22 @@ def _towards(
     if not all(_is_sound(reports, pod, entry) for pod in target.replicas):
         return None
     if entry.active != target.active:
-        waits = _waits_for_lease(reports, target.active, entry)
+        waits = _cannot_act_at_once(reports, target.active, entry)
         return None if waits else _next(entry, active=target.active)
     return _without(entry, surplus) if surplus else None
 
 
-def _waits_for_lease(
+def _cannot_act_at_once(
     reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
 ) -> bool:
-    """Whether a replica could not act at once: its process has started a moment ago."""
+    """Whether writers would wait for a replica that became the active now.
+
+    Its process has started a moment ago, or it has yet to apply many entries, which it holds.
+    """
     replica = replica_of(reports, pod, entry)
-    return replica is None or replica.waits_for_lease
+    if replica is None or replica.waits_for_lease:
+        return True
+    return replica.end_offset - replica.applied_offset > _UNAPPLIED_MAX
 
 
 def _without(entry: PartitionConfiguration, pods: list[Ordinal]) -> PartitionConfiguration:

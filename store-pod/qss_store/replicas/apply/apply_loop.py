@@ -90,6 +90,9 @@ class ApplyLoop:
         """Applies all entries under the high watermark, and sets their outcomes."""
         parts = self._parts
         for number in logs.applicable(self._changelog.log):
+            if self._changelog.owes_epoch:  # An active greets its followers meanwhile.
+                await self._changelog.sync()
+                parts.context.send()
             offset = Offset(number)
             entry = parts.pending.entry(offset) or self._changelog.read(offset)
             outcome = await self._apply(offset, entry)

@@ -16,6 +16,7 @@ from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
     Observation,
+    PublishAssignment,
     RetireReplica,
     SetReplicas,
     StoreStatus,
@@ -125,6 +126,22 @@ def test_a_partition_stays_where_it_is_until_its_new_replica_is_in_sync() -> Non
     world.lagging = set()
     world.settle(_ROUNDS)
     check_placed(world)
+
+
+def test_no_active_goes_to_a_replica_that_has_much_to_apply() -> None:
+    """It took the log of many batches, and writers would wait until it has applied them."""
+    world = running(replicas=2, standbys=1, partitions=1)
+    (entry,) = assignment_of(world)
+    (other,) = set(entry.replicas) - {entry.active}
+    world.resource = changed(world.resource, actives=f"0={other}")
+    seen = world.observation()
+    report = seen.reports[other]
+    (replica,) = report.replicas
+    for unapplied, moves in ((65, False), (64, True)):
+        late = msgspec.structs.replace(replica, end_offset=replica.applied_offset + unapplied)
+        told = msgspec.structs.replace(report, replicas=(late,))
+        steps = plan(changed(seen, reports={**seen.reports, other: told}))
+        assert any(isinstance(step, PublishAssignment) for step in steps) == moves
 
 
 def test_no_active_goes_to_a_replica_that_was_not_compared_since_its_pod_started() -> None:
