@@ -37,7 +37,7 @@ def database(cluster: WriteCluster) -> Path:
 
 
 async def test_a_replica_that_is_left_out_is_deleted_when_it_is_asked_for(
-    cluster: WriteCluster,
+    cluster: WriteCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     pod = cluster.pods[1].pod
     with pytest.raises(StaleEpochError, match="is in epoch 2"):
@@ -55,6 +55,7 @@ async def test_a_replica_that_is_left_out_is_deleted_when_it_is_asked_for(
         await pod.retire(request_of(cluster))
         assert pod.report().replicas == ()
         assert list(database(cluster).parent.iterdir()) == []
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 async def test_an_active_is_not_deleted(cluster: WriteCluster) -> None:

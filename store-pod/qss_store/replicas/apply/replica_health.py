@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from qss_core.errors import DiskFullError, StoreError
+from qss_core.errors import DiskFullError, NotReadyError, StoreError
 from qss_core.model import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -18,8 +18,12 @@ class ReplicaHealth:
         self._partition = partition
 
     def fail(self, error: Exception) -> StoreError:
-        """Notes a lasting failure, and returns the error that writers get."""
-        _LOG.error("partition %s stopped applying", self._partition, exc_info=error)
+        """Notes a lasting failure, and returns the error that writers get.
+
+        A NotReadyError is the end that somebody asked for.
+        """
+        if not isinstance(error, NotReadyError):
+            _LOG.error("partition %s stopped applying", self._partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected
         return self.failure
