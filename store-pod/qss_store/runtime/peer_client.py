@@ -20,6 +20,8 @@ CONNECTIONS_PER_PEER_MAX = 256
 CONNECT_TIMEOUT_S = 2.0
 HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+# A part of a copy comes in few pieces. A pod asks another one for a few parts at a time.
+_REPLICATION_BUFFER_BYTES = 512 * 1024
 REPLICATION_MEDIA = "application/vnd.queryablestate.replication"
 
 
@@ -102,15 +104,19 @@ class Peers:
 
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """Sends bytes and returns the answer's; raises as `Transport.send`."""
-        return await self._post(url, body, REPLICATION_MEDIA, timeout_s)
+        return await self._post(
+            url, body, REPLICATION_MEDIA, timeout_s, read_bufsize=_REPLICATION_BUFFER_BYTES
+        )
 
-    async def _post(self, url: str, data: bytes, media: str, timeout_s: float) -> bytes:
+    async def _post(
+        self, url: str, data: bytes, media: str, timeout_s: float, **options: Any
+    ) -> bytes:
         shown = self._credentials() if self._credentials else {}
         headers = {"Content-Type": media, **shown}
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
-                    "POST", url, data=data, headers=headers
+                    "POST", url, data=data, headers=headers, **options
                 ) as response:
                     body = await read_answer(response)
                     if response.status == 200:

@@ -89,8 +89,9 @@ class ApplyLoop:
     async def apply_all(self) -> None:
         """Applies all entries under the high watermark, and sets their outcomes."""
         parts = self._parts
-        for number in logs.applicable(self._changelog.log):
-            if self._changelog.owes_epoch:  # An active greets its followers meanwhile.
+        for count, number in enumerate(logs.applicable(self._changelog.log)):
+            # An active with much to apply greets its followers meanwhile.
+            if count > 0 and self._changelog.owes_epoch:
                 await self._changelog.sync()
                 parts.context.send()
             offset = Offset(number)
