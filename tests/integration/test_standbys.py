@@ -237,6 +237,24 @@ async def test_a_learner_takes_the_log_and_then_counts(tmp_path: Path) -> None:
         assert replica_of(cluster, 1).durable_end >= replica_of(cluster, 0).log.watermark
 
 
+async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: Path) -> None:
+    """It is about to restart. A learner that counts would hold the writer up for as long."""
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await lead(cluster, 0, 3, learners=[1])
+        await write(writer, epoch, 1, ROWS)
+        active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
+        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        assert active.log.counted == frozenset()
+        await cluster.stop_pod(1)
+        await write(writer, epoch, 2, ROWS)
+        await cluster.start_pod(1)
+        await cluster.assign([configuration(0, 0, learners=[1], epoch=3)])
+        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+
+
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost volume", "cut log"])
 async def test_a_learner_whose_entries_were_cut_copies_the_database(
     tmp_path: Path, *, is_lost: bool

@@ -30,6 +30,7 @@ _COPY_AGAIN_S = 1.0
 # A watermark that rose goes with the next entries, or alone after this time.
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.02, 1.0
+_LEFT_S = 5.0  # So long a replica that has left does not count, unless its pod ends.
 _NOT_YET = Offset(-1)
 _NO_EPOCH = Epoch(0)
 
@@ -50,6 +51,7 @@ class _Follower:
     sent_s: float = float("-inf")
     not_before_s: float = float("-inf")
     refusals: int = 0
+    rests_until_s: float = float("-inf")  # Its pod may be about to restart.
 
 
 class Followers:
@@ -77,6 +79,7 @@ class Followers:
         # The learners that count, durably, with the log's end when they began to.
         self._counted: dict[Ordinal, Offset] = {}
         self._followers: dict[Ordinal, _Follower] = {}
+        self._in_sync: set[Ordinal] = set()  # Of the last epoch in which this was the active.
 
     def _of_epoch(self) -> dict[Ordinal, _Follower]:
         """The followers in the epoch that the log holds."""
@@ -85,6 +88,9 @@ class Followers:
             self._peers = active.peers_of(log)
             now_s = self._now_s()
             self._followers = {pod: _Follower(heard_s=now_s) for pod in self._peers.next}
+            for pod in (self._in_sync - set(log.configuration.in_sync)) & self._followers.keys():
+                self._followers[pod].rests_until_s = now_s + _LEFT_S
+            self._in_sync = set(log.configuration.in_sync)
             self._lease = Lease(epoch=log.configuration.epoch)
             self._counted = {}
         return self._followers
@@ -287,13 +293,14 @@ class Followers:
         )
 
     def is_near(self, pod: Ordinal) -> bool:
-        """Whether the pod has a learner that does not count yet, and took all that it was sent."""
+        """Whether the pod's learner may count from now on: it took all that it was sent."""
         follower, log = self._of_epoch().get(pod), self._changelog.log
         if follower is None or not follower.was_sent_all or pod in self._counted:
             return False
         held = log.durable.get(pod)  # None before it acknowledged anything in this epoch.
-        is_learner = log.configuration.role_of(pod) is Role.LEARNER
-        return is_learner and held is not None and held >= self._peers.next[pod]
+        if log.configuration.role_of(pod) is not Role.LEARNER or held is None:
+            return False
+        return held >= self._peers.next[pod] and self._now_s() >= follower.rests_until_s
 
     async def count(self, learner: Ordinal) -> None:
         """Has the watermark wait for a learner, too; then it may be asked for."""
@@ -336,7 +343,7 @@ class Followers:
         """A request to the pod has failed: what arrived of it is not known."""
         follower = self._of_epoch().get(pod)
         if follower is not None:
-            follower.is_greeted = False
+            follower.is_greeted, follower.rests_until_s = False, float("-inf")
             self._send_again(pod)
 
     def _refuse(self, pod: Ordinal, follower: _Follower, error: StoreError) -> None:
