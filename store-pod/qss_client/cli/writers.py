@@ -56,7 +56,7 @@ def writers(
         finally:
             http.close()
     if output is not Output.TABLE:
-        print_rows([] if gone is None else [_document(gone, shown)], output, _COLUMNS)
+        print_rows([] if gone is None else [document_of(gone, shown)], output, _COLUMNS)
         return
     last = None if gone is None else gone.last_batch
     typer.echo(f"writer {delete} is forgotten" + ("" if last is None else f", after batch {last}"))
@@ -64,7 +64,7 @@ def writers(
 
 def _print(found: Sequence[WriterReport], output: Output, times: Times, *, everyone: bool) -> None:
     shown = [one for one in found if everyone or not _is_done(one)]
-    print_rows([_document(one, times) for one in shown], output, _COLUMNS)
+    print_rows([document_of(one, times) for one in shown], output, _COLUMNS)
     if hidden := len(found) - len(shown):
         typer.echo(f"batch jobs that are done: {hidden}; --all shows them", err=True)
 
@@ -74,7 +74,8 @@ def _is_done(one: WriterReport) -> bool:
     return one.one_off and (one.last_batch is not None or one.silent_s is None)
 
 
-def _document(one: WriterReport, times: Times) -> dict[str, Any]:
+def document_of(one: WriterReport, times: Times) -> dict[str, Any]:
+    """A writer as `qss writers` shows it."""
     return {
         "name": one.name,
         "state": _state(one),

@@ -1,0 +1,15 @@
+"""What `qss writers` shows of one writer."""
+
+from qss_client.cli.writers import document_of
+from qss_core.times import Times
+from qss_core.wire.writer_reports import WriterReport
+
+
+def test_a_time_that_an_accepted_loss_left_unknown_is_not_shown_as_1970() -> None:
+    known, lost = (
+        WriterReport(name="job", query_id="q", generation=1, opened_at_ms=one)
+        for one in (1_700_000_000_000, 0)
+    )
+    times = next(iter(Times))
+    assert document_of(known, times)["openedAt"] is not None
+    assert document_of(lost, times)["openedAt"] is None
