@@ -1,4 +1,4 @@
-"""A commit's answer says how many rows were too old for the store."""
+"""A commit's answer says how many rows were too old for the store: no reader sees them."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ async def test_a_commit_and_its_repeat_say_how_many_rows_were_dropped(
         answer = await writer.commit(epoch, 0, {partition: [first]})
         assert answer.json()["dropped"] == {}
 
-        second = await put(cluster, epoch, 1, partition, [0, MINUTE, DAY + MINUTE])
+        hidden = DAY - 9 * MINUTE  # In a segment that lives, behind the retention.
+        second = await put(cluster, epoch, 1, partition, [0, hidden, DAY + MINUTE])
         for is_repeat in (False, True):
             answer = await writer.commit(epoch, 1, {partition: [second]})
             assert answer.json()["alreadyApplied"] is is_repeat

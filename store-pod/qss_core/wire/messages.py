@@ -197,8 +197,9 @@ class CommitRequest(Wire, frozen=True, kw_only=True):
 class CommitAnswer(Wire, frozen=True, kw_only=True):
     """`already_applied` is true for the replay of a batch that was committed before.
 
-    `dropped` counts, by partition, the rows that were older than the store's retention. The
-    coordinator keeps the counts in memory: after a restart the answer to a replay may lack them.
+    `dropped` counts, by partition, the rows that no reader sees, because they were older than
+    the store's retention. The coordinator keeps the counts in memory: after a restart the answer
+    to a replay may lack them.
     """
 
     sequence: Sequence
@@ -334,9 +335,9 @@ class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
 class PartitionsAnswer(Wire, frozen=True, kw_only=True):
     """One pod's answer by partition number: null for success, or the failure.
 
-    `dropped` counts rows of a commit that were older than the store's retention, for partitions
-    that dropped rows. In the answer to a PrepareRequest `writer_epoch` is the highest that the pod
-    has seen.
+    `dropped` counts rows of a commit that no reader sees, because they were older than the
+    store's retention, for partitions that have such rows. In the answer to a PrepareRequest
+    `writer_epoch` is the highest that the pod has seen.
     """
 
     partitions: dict[str, Problem | None]

@@ -20,6 +20,7 @@ from qss_store.storage.commit_rows.commit_writer import (
     drop_families,
     put_or_delete,
 )
+from qss_store.storage.commit_rows.row_slices import LateRows
 from qss_store.storage.engine import META, Batch
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.transactions.commands import Commit, LoggedCommand
@@ -135,20 +136,20 @@ class ApplyLoop:
         parts, clock = self._parts, self._parts.context.clock
         started = clock.monotonic_s()
         async with parts.changing:
-            expired = await self._write_rows(offset, plan, batch)
+            late = await self._write_rows(offset, plan, batch)
             await self._changelog.sync()
             parts.machine.advance(outcome)
-            parts.dropped.keep(parts.machine.participant.sequence, expired)
+            parts.dropped.keep(parts.machine.participant.sequence, sum(late))
             parts.show_state(Offset(offset + 1))
             # The commit is complete. The next commit drops the families that a full disk keeps.
             with suppress(DiskFullError):
                 families = parts.families()
                 left = families.leftovers(parts.engine.families(), plan.stream_time)
                 await drop_families(parts.engine, left)
-        parts.context.metrics.committed(clock.monotonic_s() - started, plan.records, expired)
+        parts.context.metrics.committed(clock.monotonic_s() - started, plan.records, late.expired)
 
-    async def _write_rows(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
-        """Writes the rows of a commit, with `batch`; returns the number of expired rows."""
+    async def _write_rows(self, offset: Offset, plan: CommitPlan, batch: Batch) -> LateRows:
+        """Writes the rows of a commit, with `batch`; returns the numbers of late rows."""
         parts, engine = self._parts, self._parts.engine
         if view := parts.views.view:
             view.snapshot.pin()

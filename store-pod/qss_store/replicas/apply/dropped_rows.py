@@ -1,4 +1,4 @@
-"""Keeps the number of rows that retention dropped from each recent batch."""
+"""Keeps the number of rows that retention dropped from each recent batch, or hides from readers."""
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar

@@ -15,7 +15,13 @@ from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
 from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.column_families import ColumnFamilies
-from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, StoreSlice, store_slices
+from qss_store.storage.commit_rows.row_slices import (
+    LateRows,
+    Payload,
+    SliceLimits,
+    StoreSlice,
+    store_slices,
+)
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.placement.placed import Placing
 from qss_store.transactions.commit_plan import CommitPlan
@@ -72,11 +78,11 @@ class CommitWriter:
         self._placing = placing
         self._gate = gate
 
-    async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> int:
+    async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> LateRows:
         """Writes all rows; the last slice includes `last`, the batch of meta rows.
 
-        It creates missing families before their first rows. Returns the number of rows that were
-        dropped because their segment is expired.
+        It creates missing families before their first rows. Returns the numbers of rows that no
+        reader will see, because retention has ended for them.
         """
         slices = store_slices(
             self._payloads(plan),
@@ -85,7 +91,7 @@ class CommitWriter:
             self._placing,
             self._limits,
         )
-        expired = 0
+        expired = hidden = 0
         async with self._gate:
             ahead = next(slices, None)
             several = False
@@ -95,15 +101,15 @@ class CommitWriter:
                     self._mark_applying(offset)
                     several = True
                 self._write_slice(ahead)
-                expired += ahead.expired
+                expired, hidden = expired + ahead.late.expired, hidden + ahead.late.hidden
                 ahead = following
                 await asyncio.sleep(0)  # Readers take their turn.
             if ahead is not None:
                 self._add_rows(last, ahead)
-                expired += ahead.expired
+                expired, hidden = expired + ahead.late.expired, hidden + ahead.late.hidden
             last.delete(META, APPLYING)
             self._engine.write(last)
-        return expired
+        return LateRows(expired, hidden)
 
     def _payloads(self, plan: CommitPlan) -> Iterator[Payload]:
         for offset in plan.payloads:

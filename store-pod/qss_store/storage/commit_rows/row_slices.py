@@ -40,14 +40,24 @@ def slice_limits(settings: Settings, *, is_indexed: bool) -> SliceLimits:
     return SliceLimits(max(1, settings.slice_rows_max), SLICE_BYTES_MAX)
 
 
+class LateRows(NamedTuple):
+    """Rows that no reader will see: `expired` rows were dropped, `hidden` rows are written."""
+
+    expired: int = 0
+    hidden: int = 0
+
+
+NONE_LATE = LateRows()
+
+
 @dataclass(frozen=True, slots=True)
 class StoreSlice:
-    """The rows of one write; it counts the `expired` rows, which are not written."""
+    """The rows of one write, and the number of `late` rows among those that were placed."""
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     places: Numbers | None = None
-    expired: int = 0
+    late: LateRows = NONE_LATE
 
 
 Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or its decoded rows.
@@ -68,8 +78,8 @@ def store_slices(
     for payload in payloads:
         for batch in _batches_of(payload):
             placed = placing.place(batch)
-            if placed.expired:
-                yield StoreSlice(expired=placed.expired)
+            if placed.expired or placed.hidden:
+                yield StoreSlice(late=LateRows(placed.expired, placed.hidden))
             for at in range(0, placed.rows.num_rows, limits.rows):
                 rows = rows_of(placed.rows.slice(at, limits.rows))
                 places = None if placed.places is None else placed.places[at : at + limits.rows]

@@ -30,6 +30,7 @@ class Placed:
     rows: pa.RecordBatch
     places: Numbers | None = None
     expired: int = 0  # The number of dropped rows.
+    hidden: int = 0  # The number of rows to write that retention hides from each reader.
 
 
 class Present(Protocol):

@@ -60,6 +60,7 @@ class _InSegments:
         self._families = families
         self._interval_ms = segments.interval_ms
         self._first_live = segments.first_live(plan.stream_time)
+        self._earliest_visible = segments.earliest_visible(plan.stream_time)
         self._last_sequence = plan.puts_before
 
     def place(self, rows: pa.RecordBatch) -> Placed:
@@ -76,11 +77,12 @@ class _InSegments:
         if not is_live.all():
             rows, places = rows.filter(pa.array(is_live)), places[is_live]
         expired = given - rows.num_rows
+        hidden = int(np.count_nonzero(times < self._earliest_visible)) - expired
         if len(places) and (places != places[0]).any():
             # Sort by segment; equal row keys are in one segment, and keep their order.
             order = np.argsort(places, kind="stable")
             rows, places = rows.take(pa.array(order)), places[order]
-        return Placed(rows, places, expired)
+        return Placed(rows, places, expired, hidden)
 
     def _row_keys(self, rows: pa.RecordBatch, sequences: Numbers | None) -> pa.BinaryArray:
         if self._type is StoreType.WINDOW:

@@ -112,6 +112,14 @@ def test_a_row_that_is_dropped_has_its_number_all_the_same() -> None:
     assert (placed.expired, keys_of(placed)) == (1, [(b"k", 60 * MINUTE, 2)])
 
 
+@pytest.mark.parametrize(("stream_time", "hidden"), [(10 * MINUTE - 1, 0), (10 * MINUTE, 1)])
+def test_rows_of_a_live_segment_that_retention_hides_are_counted(
+    stream_time: int, hidden: int
+) -> None:
+    placed = placing(window_store(), stream_time=stream_time).place(rows(0, 1, 5 * MINUTE))
+    assert (placed.expired, placed.hidden, len(keys_of(placed))) == (0, hidden, 3)
+
+
 @given(st.integers(1, 10**12), st.lists(st.integers(0, 10**13), min_size=1, max_size=50))
 def test_a_batch_makes_at_most_four_segments_however_far_its_rows_are_apart(
     retention_ms: int, starts: list[int]

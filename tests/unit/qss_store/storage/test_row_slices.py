@@ -62,7 +62,9 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
     slices = list(store_slices([data, data], Format.Plain, 0, placing, limits))
     seen: dict[tuple[str, bytes], list[int]] = {}
     for one in slices:
-        assert one.expired == 0
+        assert one.late.expired == 0
+        if not one.keys:
+            continue  # It counts the rows that retention hides.
         parts = placing.split(one.keys, one.values, one.places)
         assert sum(len(part.keys) for part in parts) <= limits.rows
         size = sum(size_of(part) for part in parts)
