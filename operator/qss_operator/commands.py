@@ -164,7 +164,12 @@ def _attentions(statuses: "Mapping[StoreName, StoreStatus]") -> list[str]:
 
 
 async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
-    """Say once of each change of a file that it is not taken over by itself."""
+    """Say once of each change of a file that it is not taken over by itself.
+
+    A file that says what the stores run with is not told of, such as one that was put back.
+    """
+    from qss_operator.local.changes import says_something_else
+
     stored = {state.resource_file(name).resolve() for name in state.stores()}
     known = {file: version_of(file) for file in files if file.resolve() not in stored}
     while True:
@@ -173,6 +178,8 @@ async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
             if (now := version_of(file)) == version:
                 continue
             known[file] = now
+            if not says_something_else(file, state):
+                continue
             how = how_to_apply(state.option).replace("FILE", shlex.quote(str(file)))
             typer.echo(f"{file} was changed and the stores run as before: {how} takes it over")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qss_client.cli.options import state_directory
 from qss_core.errors import MalformedRequestError
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
 from qss_operator.local.pods import kill_pod
@@ -26,6 +27,8 @@ StateOption = Annotated[
     typer.Option(
         "--state-dir",
         envvar="QSS_STATE_DIR",
+        parser=state_directory,
+        metavar="PATH",
         help="Where resources, status, data and logs are kept.",
     ),
 ]

@@ -18,6 +18,7 @@ import pytest
 
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StartFailedError
+from qss_operator.local.changes import says_something_else
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.processes import is_alive
 from qss_operator.local.run import RunningStores, wait_until_ready
@@ -242,12 +243,19 @@ def test_an_annotation_that_only_the_file_has_is_told_with_what_to_do(qss: Qss) 
 
 def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:
     assert qss.up().code == 0
-    file = qss.write(manifest(), "# Edited.\n")
+    file = qss.write(manifest(stagedBytesMax="64Mi"))
     line = (
         f"{file} was changed and the stores run as before: "
         f"`qss apply {file} --state-dir {qss.state.path}` takes it over"
     )
     wait_until(lambda: line in qss.state.up_log.read_text())
+
+
+def test_a_file_that_is_put_back_or_that_only_a_comment_changed_is_not_told_of(qss: Qss) -> None:
+    assert qss.up().code == 0
+    assert says_something_else(qss.write(manifest(stagedBytesMax="64Mi")), qss.state)
+    assert says_something_else(qss.write(manifest(), "spec: ["), qss.state)
+    assert not says_something_else(qss.write(manifest(), "# A comment.\n"), qss.state)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from qss_client.clock import SystemClock
-from qss_core.errors import StoreNotFoundError
+from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import Ordinal, PartitionId, StoreName
 from qss_operator.errors import InvalidResourceError, NotThereError
 from qss_operator.local.directory.edit_lock import editing
@@ -172,9 +172,21 @@ async def _change(
         return _store(prepare_resource(wanted, state), state)
 
 
+def says_something_else(file: Path, state: StateDirectory) -> bool:
+    """Whether `qss apply` of the file would change a store, or refuse the file."""
+    try:
+        return any(_change_of(entry).is_change for entry in prepare([file], state))
+    except StoreError:
+        return True
+
+
 def _store(prepared: PreparedStore, state: StateDirectory) -> Change:
-    after = as_stored(prepared, str(uuid4()), time_of(utc(SystemClock())))
-    change = Change(store=prepared.name, before=prepared.stored or {}, after=after)
+    change = _change_of(prepared)
     if change.is_change:
-        state.write_resource(prepared.name, after)
+        state.write_resource(prepared.name, change.after)
     return change
+
+
+def _change_of(prepared: PreparedStore) -> Change:
+    after = as_stored(prepared, str(uuid4()), time_of(utc(SystemClock())))
+    return Change(store=prepared.name, before=prepared.stored or {}, after=after)

@@ -48,9 +48,23 @@ Context = Annotated[str | None, typer.Option(help="a context of the kubeconfig, 
 ServiceAccount = Annotated[
     str, typer.Option(help="the account of the token, in the store's namespace, with --kube")
 ]
+
+
+def state_directory(given: str | Path) -> Path:
+    """The directory of a local cluster; raises BadParameter for an empty text, which is no path."""
+    if not str(given):
+        raise typer.BadParameter("a directory is needed; without the option it is .qss")
+    return Path(given)
+
+
 StateDir = Annotated[
     Path,
-    typer.Option(envvar="QSS_STATE_DIR", help="the local cluster to look in when no URL is given"),
+    typer.Option(
+        envvar="QSS_STATE_DIR",
+        parser=state_directory,
+        metavar="PATH",
+        help="the local cluster to look in when no URL is given",
+    ),
 ]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
