@@ -87,7 +87,9 @@ async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -
     (qss.directory / "backup").rename(volume)
     async with started(qss):
         message = await degraded_by(qss, "PartitionRolledBack")
-        assert "partition 1 on word-counts-1 holds sequence 1, and 2 was completed" in message
+        assert (
+            "partition 1 on word-counts-1 holds sequence 1, and at least 2 was completed" in message
+        )
         assert f'write {ANNOTATION}: "1@1" under metadata.annotations in the store' in message
         assert f"`qss apply FILE --state-dir {qss.state.path}`" in message
         assert "kubectl" not in message

@@ -196,5 +196,5 @@ def _behind_message_of(
 def _behind_message(report: ReplicasReport, replica: ReplicaReport, completed: int | None) -> str:
     return (
         f"partition {replica.configuration.partition} on {report.pod} holds sequence "
-        f"{replica.sequence}, and {completed} was completed: its volume went back"
+        f"{replica.sequence}, and at least {completed} was completed: its volume went back"
     )

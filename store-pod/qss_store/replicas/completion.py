@@ -131,9 +131,9 @@ class Completion:
 def rolled_back(partition: int, sequence: Sequence, completed: Sequence) -> RolledBackError:
     """The error of a partition that is behind."""
     return RolledBackError(
-        f"partition {partition} holds sequence {sequence}, and {completed} was completed: its "
-        "volume went back to an older state. Bring the newer volume back, or accept the loss by "
-        f"the annotation queryablestate.dev/accept-data-loss: {partition}@EPOCH",
+        f"partition {partition} holds sequence {sequence}, and at least {completed} was completed: "
+        "its volume went back to an older state. Bring the newer volume back, or accept the loss "
+        f"by the annotation queryablestate.dev/accept-data-loss: {partition}@EPOCH",
         partition=partition,
         sequence=sequence,
         completed=completed,

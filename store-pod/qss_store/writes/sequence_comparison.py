@@ -100,7 +100,7 @@ class Comparison:
         }
         for number in behind.keys() - self._told:
             held = self._pod.registry.replicas[number].machine.participant.sequence
-            told = "partition %s is behind: it holds sequence %s, and %s was completed"
+            told = "partition %s is behind: it holds sequence %s, and at least %s was completed"
             _LOG.error(told, number, held, behind[number])
         if self._told != behind.keys():
             self._told = set(behind)
