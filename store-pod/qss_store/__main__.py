@@ -93,8 +93,10 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         ]
         tasks = [
             asyncio.create_task(sweeper.watch_loop(), name="watch-loop"),
-            asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room"),
         ]
+        looking = asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room")
+        looking.add_done_callback(lambda _: stop.set())
+        tasks.append(looking)
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
@@ -116,7 +118,13 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         )
         tune_interpreter()
         await stop.wait()
+        if is_volume_gone := looking.done():
+            _LOG.critical(
+                "the volume %s is gone or is another one: the pod ends", arguments.data_dir
+            )
         _LOG.info("pod %s stops", pod.name)
+    if is_volume_gone:
+        raise SystemExit(1)
 
 
 def _services_of(

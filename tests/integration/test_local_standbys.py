@@ -202,6 +202,23 @@ async def test_a_pod_that_lost_its_volume_is_made_anew_without_hands(qss: Qss) -
             os.kill(frozen.pid, signal.SIGCONT)
 
 
+@pytest.mark.parametrize("ordinal", [0, 1])
+async def test_a_volume_that_vanishes_under_its_pod_costs_no_batch_and_no_read(
+    qss: Qss, ordinal: int
+) -> None:
+    async with replicated(qss):
+        url = url_of(qss)
+        await asyncio.to_thread(write_batches, url)
+        writing = asyncio.create_task(asyncio.to_thread(write_batches, url))
+        shutil.rmtree(qss.state.path / STORE / f"pod-{ordinal}" / "data")
+        urls = [one.query for one in _pods(qss)]
+        while not writing.done():
+            assert await asyncio.to_thread(values_of, urls) <= {*range(BATCHES)}
+        assert await writing == list(range(BATCHES))
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        assert await asyncio.to_thread(values_of, urls) == {BATCHES - 1}
+
+
 def kill(qss: Qss, ordinal: int) -> int:
     """Kills a pod; returns its process."""
     pod = qss.pod(ordinal)

@@ -56,6 +56,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     sequence: Sequence
     error: str | None = None
     is_damaged: bool = False  # The replica takes no writes, and cannot recover by itself.
+    is_stopped: bool = False  # It takes no writes before it is copied, or its pod restarts.
     detail: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None

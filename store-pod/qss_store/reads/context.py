@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from qss_core.errors import StoreError
+from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import Ordinal, PartitionId, StoreDefinition
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import Codec, RowWriter, codec_of, make_row_writer
@@ -14,7 +14,7 @@ from qss_store.reads.plans.keys import check_type
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import Answer, Ask, scatter
+from qss_store.reads.routing.scatter import Answer, Answers, Ask, scatter
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.settings import Settings
 
@@ -90,13 +90,34 @@ class ReadContext:
         silent = self.peers.silent_of(pod.registry.placed().pods)
         for partition in partitions:
             failure = failed_here.get(partition)
+            if isinstance(failure, CorruptionError):
+                failure = pod.registry.found_damage(partition, failure)
             try:
                 routers[partition] = self._router(partition, options, failure, silent)
             except StoreError as error:
                 found[partition] = error.with_traceback(None)
+
+        async def ask_known(
+            ordinal: Ordinal, asked: list[PartitionId], timeout_s: float
+        ) -> Answers[Answer]:
+            try:
+                answers = await ask(ordinal, asked, timeout_s)
+            except CorruptionError as error:
+                answers = dict.fromkeys(asked, error)
+            if ordinal != pod.ordinal:
+                return answers
+            return {one: self._known(one, answer) for one, answer in answers.items()}
+
         if routers:
-            found |= await scatter(routers, ask, pod.registry.placed().pods, deadline, pod.clock)
+            pods = pod.registry.placed().pods
+            found |= await scatter(routers, ask_known, pods, deadline, pod.clock)
         return found
+
+    def _known(self, partition: PartitionId, answer: Answer | StoreError) -> Answer | StoreError:
+        """A local answer; damage is told to the pod, and another replica is asked."""
+        if isinstance(answer, CorruptionError):
+            return self.pod.registry.found_damage(partition, answer)
+        return answer
 
     def _router(
         self,

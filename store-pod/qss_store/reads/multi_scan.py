@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 
 from qss_core.errors import (
+    CorruptionError,
     DeadlineExceededError,
     NotPresentError,
     PartitionDoesNotExistError,
@@ -97,7 +98,8 @@ class Scan:
                     yield ScannedRows(piece.partition, chunk.data)
                 ending = source.ending()
                 answer, left = ending.answer, ending.left
-            except StoreError as error:
+            except StoreError as failure:
+                error = self._told(piece.partition, failure, source)
                 answer = PartitionAnswer(end=False, failure=failure_of(error))
                 if may_come_back(error):
                     failed.append(self._left_after_failure(piece, source))
@@ -109,6 +111,12 @@ class Scan:
             yield Mark(piece.partition, answer, self._cursor([*cut, *rest, *failed]))
             if left is not None or self.budget.is_spent(self._now()):
                 return
+
+    def _told(self, partition: PartitionId, error: StoreError, source: Source | None) -> StoreError:
+        """The error of a partition; damage that a local scan meets is told to the pod."""
+        if isinstance(source, LocalSource) and isinstance(error, CorruptionError):
+            return self.reader.pod.registry.found_damage(partition, error)
+        return error
 
     def _left_after_failure(self, piece: Piece, source: Source | None) -> Piece:
         return source.left_after_failure() if source and self.is_streamed else piece

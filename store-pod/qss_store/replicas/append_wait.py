@@ -34,8 +34,8 @@ class AppendWait:
             if outcome is not None and outcome.failure:
                 raise outcome.failure
             return outcome
-        if self.replica.failure:
-            raise self.replica.failure
+        if refusal := self.replica.refusal:
+            raise refusal
         raise BatchInProgressError(
             f"partition {self.replica.partition} is still applying the entry: try again"
         )

@@ -78,7 +78,7 @@ class Pod:
         self.clock = clock
         self.metrics = metrics
         self._file = AssignmentFile(volume)
-        self.registry = Registry(self.store, self.name, self._file, config.incarnation)
+        self.registry = Registry(self.store, self.ordinal, self._file, config.incarnation)
         self._unopened = self.registry.unopened
         self._reopening = Reopening(self._unopened, self._assign_again)
         self.indexing: Indexing | None = None  # Only a store of a user's own type has one.

@@ -1,6 +1,7 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
 from qss_core.errors import (
+    CorruptionError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
@@ -32,14 +33,17 @@ from qss_store.replicas.volume.room import VolumeRoom
 class Registry:
     """The replicas of one pod, and its assignment, which names the pods of the others."""
 
-    def __init__(self, store: StoreName, pod: PodName, file: AssignmentFile, process: str) -> None:
+    def __init__(
+        self, store: StoreName, ordinal: Ordinal, file: AssignmentFile, process: str
+    ) -> None:
         """Has no replica; the pod adds the replicas that it opens.
 
         `process` is the id of this process.
         """
         self.process = process
         self._store = store
-        self._pod = pod
+        self._ordinal = ordinal
+        self._pod = PodName(f"{store}-{ordinal}")
         self._file = file
         self.replicas: dict[PartitionId, Replica] = {}
         self.unopened = Unopened()
@@ -104,7 +108,22 @@ class Registry:
         """The partition's replica on this pod.
 
         Raises NotPresentError with the pod of the partition's active, RolledBackError where the
-        replica is behind, and CorruptionError where it is lost.
+        replica is behind, and CorruptionError where it is lost; NotReadyError where it is lost
+        here, and others have its rows.
+        """
+        try:
+            replica = self.present(partition)
+        except CorruptionError as error:
+            raise self.found_damage(PartitionId(partition), error) from error
+        if not self.is_compared:
+            raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
+        self.completion.check(replica)
+        return replica
+
+    def present(self, partition: int) -> Replica:
+        """The partition's replica on this pod, whatever its state.
+
+        Raises NotPresentError, and CorruptionError where it is lost.
         """
         replica = self.replicas.get(PartitionId(partition))
         if replica is None or replica.role is None:
@@ -117,10 +136,22 @@ class Registry:
                 active=self.address(configuration.active).name,
                 epoch=configuration.epoch,
             )
-        if not self.is_compared:
-            raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
-        self.completion.check(replica)
         return replica
+
+    def found_damage(self, partition: PartitionId, error: CorruptionError) -> StoreError:
+        """The error of a reader that met damage; the damaged replica is made anew where it can be.
+
+        A partition with other in-sync replicas is read from them.
+        """
+        if not {*self.configuration(partition).in_sync} - {self._ordinal}:
+            return error
+        replica = self.replicas.get(partition)
+        if replica is not None and not replica.has_failed and replica.is_replaceable:
+            replica.fail(error)
+        return NotReadyError(
+            f"partition {partition} on pod {self._pod} is damaged, and other replicas have its "
+            f"rows: {error.message}"
+        )
 
     def report(self, config: PodConfig, room: VolumeRoom, version: int) -> ReplicasReport:
         """The report of this pod on all of its replicas; `version` is that of the report."""

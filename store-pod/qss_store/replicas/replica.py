@@ -11,6 +11,7 @@ from pathlib import Path
 from qss_core.errors import (
     CorruptionError,
     DiskFullError,
+    NotReadyError,
     StoreError,
 )
 from qss_core.model import (
@@ -152,7 +153,8 @@ class Replica:
     def fail(self, error: Exception) -> None:
         """Refuses all writes from now on; entries that wait for their apply fail, too."""
         error = shortage_of(error) or error
-        self.pending.fail(self.health.fail(error))
+        failure = self.health.fail(error)
+        self.pending.fail(self.refusal or failure)
         self.current_view.wake()
         is_damage = isinstance(error, CorruptionError) and self.view is None
         if is_damage or isinstance(error, PassingError):
@@ -176,6 +178,25 @@ class Replica:
     def has_failed(self) -> bool:
         """Whether the replica has a failure that does not pass by itself, as a full disk does."""
         return self.failure is not None and not isinstance(self.failure, DiskFullError)
+
+    @property
+    def refusal(self) -> StoreError | None:
+        """The failure as writers get it: they wait where another replica can take over."""
+        configuration = self.log.configuration
+        is_alone = configuration.in_sync == (configuration.active,) == (self.log.pod,)
+        if self.failure is None or is_alone or not self.health.has_stopped:
+            return self.failure
+        return NotReadyError(
+            f"the replica of partition {self.partition} on pod {self.log.pod} has failed, and "
+            f"another one has to take over: {self.failure.message}"
+        )
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether another in-sync replica is alive, so that this one can be made anew."""
+        if self.role is Role.ACTIVE:
+            return len(self.log.configuration.in_sync) > 1 and self.followers.has_lease()
+        return self.role is Role.STANDBY and not self.following.misses_active
 
     @property
     def is_recovered(self) -> bool:
@@ -231,8 +252,8 @@ class Replica:
         return self._views.approximate_count()
 
     async def wait_until_shown(self, sequence: Sequence) -> None:
-        """Waits until readers see that batch; raises the failure of the replica."""
-        await self.current_view.reaches(sequence, lambda: self.failure)
+        """Waits until readers see that batch; raises `refusal`."""
+        await self.current_view.reaches(sequence, lambda: self.refusal)
 
     # --- Writing
 
@@ -246,12 +267,12 @@ class Replica:
         """
         self.check_active()
         if self.failure:
-            raise self.failure
+            raise self.refusal or self.failure
         try:
             return self.pending.append(command, payload, decoded)
         except (CorruptionError, PassingError) as error:
             self.fail(error)
-            raise
+            raise self.refusal or error from error
 
     def check_active(self, epoch: Epoch | None = None) -> None:
         """Raises as `Acting.check`, which refuses who may not act."""

@@ -50,6 +50,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         sequence=sequence,
         error=error.message if error else None,
         is_damaged=isinstance(error, CorruptionError),
+        is_stopped=replica.health.has_stopped,
         detail=error.text if isinstance(error, StoreTypeFailedError) else None,
         format=replica.definition.format,
         migration=replica.migration.report(replica.shown_families()),

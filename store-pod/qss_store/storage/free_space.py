@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from qss_core.errors import DiskFullError
+from qss_core.errors import CorruptionError, DiskFullError
 
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
 # With so much room the volume cannot fill up before the next look, so small writes pass.
@@ -25,12 +25,15 @@ class Room:
 
         After a write-ahead log has met a full volume once, it takes no write until the database is
         opened again, even if there is room by then. A write that `makes_room` may use half of the
-        reserve.
+        reserve. Raises CorruptionError where the database's directory is gone.
         """
         now_s = time.monotonic()
         if now_s < self.plenty_until_s and more_bytes < _SMALL_BYTES:
             return
-        volume = os.statvfs(path)
+        try:
+            volume = os.statvfs(path)
+        except OSError as error:
+            raise CorruptionError(f"the replica's files are gone: {error}") from error
         free = volume.f_bavail * volume.f_frsize
         kept_back = _FULL_BELOW_BYTES // 2 if makes_room else _FULL_BELOW_BYTES
         if free < kept_back + more_bytes:

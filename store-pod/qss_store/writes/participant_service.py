@@ -142,8 +142,11 @@ class ParticipantService:
             )
 
     def volume_usage(self) -> "shutil._ntuple_diskusage":
-        """The volume's bytes: total, used, free."""
-        return shutil.disk_usage(self._volume)
+        """The volume's bytes: total, used, free. Raises NotReadyError where it is gone."""
+        try:
+            return shutil.disk_usage(self._volume)
+        except OSError as error:
+            raise NotReadyError(f"the pod's volume cannot be read: {error}") from error
 
     def _free_bytes(self) -> int:
         return max(0, self.volume_usage().free - RESERVE_BYTES)
@@ -158,8 +161,8 @@ class ParticipantService:
 
         def check(replica: Replica, partition: str) -> None:
             nonlocal needed
-            if replica.failure:
-                raise replica.failure
+            if refusal := replica.refusal:
+                raise refusal
             if request.sequence is not None:
                 self._check_sequence(replica, request.sequence)
             held = replica.machine.participant.check_prepare(

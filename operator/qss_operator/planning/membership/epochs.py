@@ -14,6 +14,7 @@ from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
+    has_stopped,
     replica_of,
     successor_of,
 )
@@ -76,7 +77,8 @@ def _next(
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
     # An active that was not compared may be older than the standby that would leave.
     leaving = _leaving(entry, restart) if is_sound and active.is_compared else set()
-    if removed := _gone(observation.reports, entry) | silent | leaving:
+    reports = observation.reports
+    if removed := _gone(reports, entry) | _stopped(reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
@@ -110,6 +112,15 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
         pod
         for pod in _standbys(entry)
         if (report := reports.get(pod)) is not None and has_no_data(report, entry.partition)
+    }
+
+
+def _stopped(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
+    """The standbys whose pods say that they take no entries: they are copied as learners."""
+    return {
+        pod
+        for pod in _standbys(entry)
+        if (report := reports.get(pod)) is not None and has_stopped(report, entry.partition)
     }
 
 

@@ -39,11 +39,14 @@ def _is_needed(
     entry: PartitionConfiguration,
     standbys: Mapping[Ordinal, ReplicaReport],
 ) -> bool:
-    report = observation.reports.get(entry.active)
-    if report is not None:
-        return _cannot_act(report, entry)
-    if observation.silent_s.get(entry.active, 0.0) >= failover_after_s(observation):
+    report, silent_s = observation.reports.get(entry.active), observation.silent_s
+    if report is None:
+        if silent_s.get(entry.active, 0.0) >= failover_after_s(observation):
+            return True
+    elif _cannot_act(report, entry):
         return True
+    elif not _waits_to_open(report, entry.partition):
+        return False
     return any(replica.misses_active for replica in standbys.values())
 
 
@@ -86,12 +89,28 @@ def has_no_data(report: ReplicasReport, partition: PartitionId) -> bool:
     )
 
 
+def has_stopped(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether a pod that answers says that its replica takes no writes, though it has data."""
+    return any(
+        replica.is_stopped
+        for replica in report.replicas
+        if replica.configuration.partition == partition
+    )
+
+
 def _cannot_act(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
-    return has_no_data(report, entry.partition) or any(
+    if has_no_data(report, entry.partition) or has_stopped(report, entry.partition):
+        return True
+    return any(
         replica.state == "behind"
         for replica in report.replicas
         if replica.configuration.partition == entry.partition
     )
+
+
+def _waits_to_open(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether a pod that answers says that it cannot open its replica now."""
+    return any(one.partition == partition and one.is_waiting for one in report.lost)
 
 
 def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:

@@ -28,6 +28,13 @@ class ReplicaHealth:
         self.failure = error if isinstance(error, StoreError) else unexpected
         return self.failure
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the failure neither passes by itself nor is an end that somebody asked for."""
+        return self.failure is not None and not isinstance(
+            self.failure, DiskFullError | NotReadyError
+        )
+
     def stall(self, error: DiskFullError) -> None:
         """Notes that the disk is full: entries stay in the log until the disk has space."""
         if self.failure is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from qss_core.errors import CorruptionError, StoreError, WrongStoreError
+from qss_core.errors import CorruptionError, StoreTypeFailedError, WrongStoreError
 from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.peers.freshness import Freshness
@@ -154,9 +154,13 @@ class Following:
         return is_standby and self._now_s() > self._active_silent_after_s
 
     def _check_health(self) -> None:
-        failure: StoreError | None = self._parts.health.failure
-        if failure is not None:
-            raise failure
+        health = self._parts.health
+        if health.failure is None:
+            return
+        if health.has_stopped and not isinstance(health.failure, StoreTypeFailedError):
+            # A copy of the active's database makes it anew, as after damage.
+            raise CorruptionError(f"the replica has failed: {health.failure.message}")
+        raise health.failure
 
     async def _take_epoch(self, configuration: PartitionConfiguration) -> None:
         """Takes a newer configuration; the held one is durable when this returns.

@@ -80,9 +80,9 @@ class Receiver:
         return Held(partition=partition, epoch=epoch, matched=found, answered=following.moment())
 
     def _replica(self, partition: PartitionId) -> Replica:
-        """The replica of this pod; raises as `Registry.local` where there is none."""
+        """The replica of this pod; raises as `Registry.present` where there is none."""
         replica = self._registry.replicas.get(partition)
-        return self._registry.local(partition) if replica is None else replica
+        return self._registry.present(partition) if replica is None else replica
 
     def _refused(self, partition: PartitionId, error: StoreError) -> Refused:
         replica = self._registry.replicas.get(partition)

@@ -1,6 +1,6 @@
-"""Watches whether a pod's volume has the free space that the pod keeps back, and reports changes.
+"""Watches whether a pod's volume is there, and has the free space that the pod keeps back.
 
-A pod refuses batches while its volume has less.
+A pod refuses batches while its volume has less, and ends where the volume is gone.
 """
 
 import asyncio
@@ -22,14 +22,27 @@ class VolumeRoom:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._found: tuple[int, int] | None = None  # Device and inode of the directory.
         self.full: FullVolume | None = None
 
     async def run(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Looks once a second, and calls `tell` after a change."""
-        while True:
+        """Looks once a second, and calls `tell` after a change; returns when the volume is gone."""
+        while not self.is_gone():
             if self.look():
                 await tell()
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    def is_gone(self) -> bool:
+        """Whether the volume's directory was there, and is not, or is another one, or unreadable.
+
+        The open files of the databases may take writes for a while, and nobody finds them later.
+        """
+        try:
+            status = self._path.stat()
+        except OSError:
+            return self._found is not None
+        before, self._found = self._found, (status.st_dev, status.st_ino)
+        return before is not None and before != self._found
 
     def look(self) -> bool:
         """Reads the free space; returns whether the report has changed, and logs the change."""
