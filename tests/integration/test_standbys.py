@@ -313,6 +313,26 @@ async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one
             await snapshots.part(part)
 
 
+async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        failed = replica_of(cluster, 0)
+        failed.fail(ZeroDivisionError("a bug"))
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.is_stopped
+        refused = (await writer.open("run-2")).problem(503, "NOT_READY")
+        assert "another one has to take over" in refused["detail"]
+        await lead(cluster, 1, 3, learners=[0])
+        report = cluster.pods[1].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (0,))
+        assert replica_of(cluster, 0) is not failed
+        assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
+
+
 async def test_an_active_whose_volume_went_back_is_found_by_its_standby(tmp_path: Path) -> None:
     async with replicated(tmp_path) as cluster:
         writer = cluster.writer(0)

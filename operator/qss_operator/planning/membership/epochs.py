@@ -76,9 +76,10 @@ def _next(
     is_sound = active.state in SOUND
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
     # An active that was not compared may be older than the standby that would leave.
-    leaving = _leaving(entry, restart) if is_sound and active.is_compared else set()
-    reports = observation.reports
-    if removed := _gone(reports, entry) | _stopped(reports, entry) | silent | leaving:
+    leaving: set[Ordinal] = set()
+    if is_sound and active.is_compared:
+        leaving = _leaving(entry, restart) | _stopped(observation.reports, entry)
+    if removed := _gone(observation.reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.

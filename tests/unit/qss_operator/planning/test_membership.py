@@ -130,7 +130,12 @@ def test_a_standby_that_was_not_compared_since_its_start_takes_over_later() -> N
 
 
 @pytest.mark.parametrize(
-    "members", [{"is_damaged": True, "state": "failed"}, {"state": "behind", "completed": 9}]
+    "members",
+    [
+        {"is_damaged": True, "state": "failed"},
+        {"is_stopped": True, "state": "failed"},
+        {"state": "behind", "completed": 9},
+    ],
 )
 def test_an_active_that_says_that_it_cannot_act_is_replaced_at_once(
     members: dict[str, Any],
@@ -162,6 +167,25 @@ def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
     assert following(report(A, is_compared=False), without_data(B)) == led_by(A)
     emptied = replace(report(B), store_id=None, replicas=())
     assert following(report(A), emptied) == led_by(A)
+
+
+def test_an_active_with_a_full_disk_stays_the_active() -> None:
+    assert following(report(A, state="failed"), report(B)) == LED_BY_A
+
+
+def test_an_active_that_cannot_open_its_replica_is_replaced_on_the_plea_of_a_standby() -> None:
+    waits = LostReplica(partition=P0, error="too many open files", is_waiting=True)
+    opening = replace(report(A), replicas=(), lost=(waits,))
+    assert following(opening, report(B)) == LED_BY_A, "it may open in a moment"
+    assert following(opening, report(B, misses_active=True)) == led_by(B)
+
+
+def test_a_standby_that_has_stopped_leaves_the_in_sync_set_beside_a_compared_active() -> None:
+    stopped = report(B, is_stopped=True, state="failed")
+    assert following(report(A), stopped) == led_by(A)
+    assert following(report(A, is_compared=False), stopped) == LED_BY_A, "B may hold more than A"
+    failed = report(A, is_stopped=True, state="failed")
+    assert following(failed, stopped) == LED_BY_A, "no replica could take over"
 
 
 def test_an_active_that_started_again_gets_a_new_epoch() -> None:

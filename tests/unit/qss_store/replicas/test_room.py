@@ -1,0 +1,30 @@
+"""Whether a pod's volume is there."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from qss_store.replicas.volume.room import VolumeRoom
+
+
+def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_path: Path) -> None:
+    volume = tmp_path / "data"
+    room = VolumeRoom(volume)
+    assert not room.is_gone(), "the pod makes it with its first assignment"
+    volume.mkdir()
+    assert not room.is_gone()
+    assert not room.is_gone()
+    volume.rename(tmp_path / "old")
+    assert room.is_gone()
+    shutil.copytree(tmp_path / "old", volume)
+    assert room.is_gone()
+
+
+async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:
+    volume = tmp_path / "data"
+    volume.mkdir()
+    looking = asyncio.create_task(VolumeRoom(volume).run(lambda: asyncio.sleep(0)))
+    await asyncio.sleep(0)
+    volume.rmdir()
+    async with asyncio.timeout(10):
+        await looking
