@@ -91,12 +91,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             (internal_app, arguments.internal_port, tls, LISTENER_LIMITS),
             (query_app, arguments.query_port, tls, LISTENER_LIMITS),
         ]
-        tasks = [
-            asyncio.create_task(sweeper.watch_loop(), name="watch-loop"),
-        ]
         looking = asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room")
         looking.add_done_callback(lambda _: stop.set())
-        tasks.append(looking)
+        tasks = [looking, asyncio.create_task(sweeper.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
@@ -118,12 +115,10 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         )
         tune_interpreter()
         await stop.wait()
-        if is_volume_gone := looking.done():
-            _LOG.critical(
-                "the volume %s is gone or is another one: the pod ends", arguments.data_dir
-            )
+        if is_gone := looking.done():
+            _LOG.critical("the volume %s is gone or another one", arguments.data_dir)
         _LOG.info("pod %s stops", pod.name)
-    if is_volume_gone:
+    if is_gone:
         raise SystemExit(1)
 
 

@@ -327,8 +327,8 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         refused = (await writer.open("run-2")).problem(503, "NOT_READY")
         assert "another one has to take over" in refused["detail"]
         await lead(cluster, 1, 3, learners=[0])
-        report = cluster.pods[1].pod.report
-        await wait_until_async(lambda: report().replicas[0].caught_up == (0,))
+        active = replica_of(cluster, 1)
+        await wait_until_async(lambda: active.followers.caught_up() == (0,))
         assert replica_of(cluster, 0) is not failed
         assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
 
