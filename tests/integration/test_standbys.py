@@ -1,6 +1,8 @@
 """Standbys over HTTP and RocksDB: every in-sync replica has what was acknowledged."""
 
+import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -235,6 +237,31 @@ async def test_a_learner_takes_the_log_and_then_counts(tmp_path: Path) -> None:
         await lead(cluster, 0, 4, standbys=[1])
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
         assert replica_of(cluster, 1).durable_end >= replica_of(cluster, 0).log.watermark
+
+
+async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        writer, active = cluster.writer(0), replica_of(cluster, 0)
+        epoch = await writer.epoch()
+        chunks = await writer.stage(epoch, 0, f"{epoch}.t0.0", ROWS)
+        goes_on = threading.Event()
+        monkeypatch.setattr(active.engine, "checkpoint", lambda _: goes_on.wait())
+        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))  # The commit waits.
+        try:
+            commit = asyncio.create_task(writer.commit(epoch, 0, chunks))
+            await wait_until_async(lambda: active.log.applied < active.log.watermark)
+            await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
+            assert active.log.configuration.epoch == 4
+            await wait_until_async(active.followers.has_lease)
+            assert active.silent_followers() == ()
+        finally:
+            goes_on.set()
+        await asyncio.gather(copying, commit)
+        await cluster.until_led()
+        (await writer.commit(epoch, 0, chunks)).json()
 
 
 async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: Path) -> None:

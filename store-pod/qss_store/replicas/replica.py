@@ -337,6 +337,20 @@ class Replica:
         self.acting.configured(before)
         return True
 
+    async def keep_epoch(self) -> None:
+        """Makes the epoch of an active durable, so that it greets its followers.
+
+        The apply loop would do so after the commit that it applies, which may take long.
+        """
+        if self.role is not Role.ACTIVE or not self._changelog.owes_epoch or self.has_failed:
+            return
+        try:
+            await self._changelog.sync()
+        except StoreError as error:
+            self.fail(error)
+        else:
+            self.followers.begin()
+
     def _take(self, configuration: PartitionConfiguration) -> None:
         self.reconfigure(configuration, self._apply_loop.settings)
 

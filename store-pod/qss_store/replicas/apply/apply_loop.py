@@ -90,11 +90,7 @@ class ApplyLoop:
     async def apply_all(self) -> None:
         """Applies all entries under the high watermark, and sets their outcomes."""
         parts = self._parts
-        for count, number in enumerate(logs.applicable(self._changelog.log)):
-            # An active with much to apply greets its followers meanwhile.
-            if count > 0 and self._changelog.owes_epoch:
-                await self._changelog.sync()
-                parts.context.send()
+        for number in logs.applicable(self._changelog.log):
             offset = Offset(number)
             entry = parts.pending.entry(offset) or self._changelog.read(offset)
             outcome = await self._apply(offset, entry)

@@ -89,7 +89,8 @@ class Acting:
         self._following.configured()
         self._begin()
         if is_led:
-            self._parts.wake.set()  # Once the epoch is durable, followers are greeted.
+            self._parts.wake.set()
+            self._parts.context.send()  # Once the epoch is durable, followers are greeted.
 
     def released(self, process: str, epoch: Epoch) -> None:
         """Another pod's process said that it holds this epoch, durably, as a follower."""

@@ -65,6 +65,8 @@ class PeerSender:
         """Sends until it is cancelled."""
         while True:
             self.wake.clear()
+            for replica in list(self._registry.replicas.values()):
+                await replica.keep_epoch()
             replicas = self._replicas()
             try:
                 if not await self._round(replicas):
