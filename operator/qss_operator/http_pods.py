@@ -87,7 +87,8 @@ class HttpPods:
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """The replicas of a pod; None if the pod does not answer in time, or refuses."""
         address, asked = self._asked.get(pod.name, (None, None))
-        if asked is None or address != pod:  # A pod that was made again has another address.
+        # An answer that came after its round may be of an earlier process.
+        if asked is None or asked.done() or address != pod:
             asked = asyncio.create_task(self._report(pod), name=f"report-{pod.name}")
             self._asked[pod.name] = pod, asked
         since_s = self._silent_since_s.get(pod.name)

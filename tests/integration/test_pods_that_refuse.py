@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from qss_core.errors import ForbiddenError
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
@@ -18,6 +19,7 @@ from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
 from qss_testing.pods.certificates import Authority
 from qss_testing.pods.ports import free_ports
+from qss_testing.waiting import wait_until_async
 
 REPORT = ReplicasReport(
     store=StoreName("words"),
@@ -109,6 +111,27 @@ async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_an
         let_go.set()
         assert await pods.report(pod) == REPORT
         assert asked == 2, "the request went on"
+
+
+async def test_an_answer_that_came_between_two_rounds_may_be_of_an_earlier_process() -> None:
+    now_s, let_go, told = 0.0, asyncio.Event(), REPORT
+
+    async def report(_: web.Request) -> web.Response:
+        await let_go.wait()
+        return web.Response(body=encode(told))
+
+    port = free_ports(1)[0]
+    pod = pod_at(port)
+    async with aiohttp.ClientSession() as session, listening(port, report):
+        pods = HttpPods(session, monotonic_s=lambda: now_s)
+        for now_s in (0.0, 3.0):
+            assert await pods.report(pod) is None
+        let_go.set()
+        await wait_until_async(
+            lambda: "report-words-0" not in {one.get_name() for one in asyncio.all_tasks()}
+        )
+        told = replace(REPORT, incarnation="2")
+        assert await pods.report(pod) == told
 
 
 async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> None:
