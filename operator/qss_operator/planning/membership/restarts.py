@@ -54,7 +54,7 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
 
     While they are not known (None), only a broken pod is restarted.
 
-    Rules: NotPaused, BrokenFirst, EveryOtherPodServes, OtherReplicaInSync.
+    Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, OtherReplicaInSync.
     """
     wanted = min(observation.cluster.replicas, wanted_replicas(observation))
     pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
@@ -82,10 +82,19 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
     actives = Counter(entry.active for entry in entries.values())
     # The pod that was emptied already; else the one that hands the fewest actives over.
     alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
-    pod = min(old, key=lambda one: (one.ordinal in alone, actives[one.ordinal], -one.ordinal))
-    if observation.silent_s.get(pod.ordinal, 0.0) >= _SILENT_S:
-        return _restart(pod, f"{done}; {pod.address.name} does not answer the operator")
-    return _after_leaving(observation, pod, entries, done)
+    # While a pod is silent nothing moves: it goes first, and alone until it answers.
+    silent = [one for one in old if observation.silent_s.get(one.ordinal, 0.0) >= _SILENT_S]
+    pod = min(
+        silent or old, key=lambda one: (one.ordinal in alone, actives[one.ordinal], -one.ordinal)
+    )
+    if not silent:
+        return _after_leaving(observation, pod, entries, done)
+    unheard = [one for one in pods if one not in old and one.ordinal not in observation.reports]
+    told = f"{pod.address.name} does not answer the operator"
+    if unheard:
+        also = f"and {unheard[0].address.name}, which has the new template, does not either"
+        return _wait(f"{done}; {told}, {also}: see the operator's access to the pods")
+    return _restart(pod, f"{done}; {told}")
 
 
 def _is_short(entry: PartitionConfiguration) -> bool:

@@ -232,6 +232,38 @@ def test_ready_pods_that_the_operator_does_not_reach_are_restarted() -> None:
     assert [step.pod.ordinal for step in plan(seen) if isinstance(step, RestartPod)] == [2]
 
 
+def silent_step(world: World, *silent: int) -> list[int]:
+    """As `next_step`, with Ready pods that have not answered the operator for a minute."""
+    seen = world.observation()
+    ready = tuple(changed(pod, is_ready=True) for pod in seen.cluster.pods)
+    reports = {pod: report for pod, report in seen.reports.items() if pod not in silent}
+    steps = plan(
+        changed(
+            seen,
+            reports=reports,
+            silent_s={Ordinal(pod): 60.0 for pod in silent},
+            cluster=changed(seen.cluster, pods=ready),
+        )
+    )
+    found = [step for step in steps if isinstance(step, RestartPod)]
+    for step in found:
+        world.apply(step)
+    return [step.pod.ordinal for step in found]
+
+
+def test_an_operator_that_reaches_no_pod_restarts_one_and_no_more() -> None:
+    """A restarted active waits for an epoch, which this operator could not give."""
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    assert [silent_step(world, 0, 1, 2) for _ in range(6)] == [[2], [], [], [], [], []]
+
+
+def test_a_silent_pod_with_an_only_copy_does_not_hold_up_the_others_for_ever() -> None:
+    """Nothing moves while it is silent, so no other pod could hand over its actives."""
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    with_entries(world, (0, (0,), (0, 1)), (1, (1, 2), (1, 2)), (2, (2, 1), (1, 2)))
+    assert silent_step(world, 0) == [0]
+
+
 def with_entries(world: World, *entries: tuple[int, tuple[int, ...], tuple[int, ...]]) -> None:
     """Gives the partitions another active, in-sync set and replicas."""
     status = world.resource.status
