@@ -71,8 +71,11 @@ def after_failure(
     wait_s = backoff_s * (0.5 + jitter / 2)
     if asked and attempt == 0:
         wait_s = max(wait_s, asked / 1000)
-    # A pod that does not answer may be gone for good, and its partitions elsewhere.
-    refresh = error.retry is Retry.REFRESH_ROUTES or error.code == UnreachableError.code
+    # A pod that does not answer may be gone for good, and its partitions elsewhere. One that is
+    # cut off from the others says again and again that it is not ready.
+    is_gone = error.code == UnreachableError.code
+    is_cut_off = error.code == NotReadyError.code and attempt > 0
+    refresh = error.retry is Retry.REFRESH_ROUTES or is_gone or is_cut_off
     if refresh or error.code == NotReadyError.code:
         wait_s = min(wait_s, ROUTES_WAIT_MAX_S)
     if elapsed_s + wait_s > limits.deadline_s:

@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.5
+_HELD_MAX = 16  # Threads that wait for one pod, beyond which the pod is looked at first.
 
 
 class SyncHttp:
@@ -44,6 +46,7 @@ class SyncHttp:
         """
         self._credentials = Credentials(token, token_file)
         self._slow = SlowAnswers()
+        self._held: dict[str, set[Future[HttpAnswer]]] = defaultdict(set)
         named: dict[str, Any] = {
             "server_hostname": server_hostname,
             "assert_hostname": server_hostname,
@@ -89,14 +92,18 @@ class SyncHttp:
         self, url: str, asked: Callable[[], HttpAnswer], works: Callable[[], bool]
     ) -> HttpAnswer:
         """As `AsyncHttp.watched`; `asked` runs in a thread, which a silent pod holds."""
+        held = self._held[url]
+        # Few threads wait for a silent pod, however many requests meet it.
+        if len(held) >= _HELD_MAX and not works():
+            raise _silent(url)
         outcome: Future[HttpAnswer] = Future()
+        held.add(outcome)
+        outcome.add_done_callback(held.discard)
         threading.Thread(target=_run, args=(asked, outcome), name="qss-ask", daemon=True).start()
-        while True:
-            try:
-                return outcome.result(LOOK_EVERY_S)
-            except TimeoutError as silence:
-                if not outcome.done() and not works() and not outcome.done():
-                    raise unreachable(url, silence, LOOK_EVERY_S) from silence
+        while not wait([outcome], LOOK_EVERY_S).done:
+            if not works() and not outcome.done():
+                raise _silent(url)
+        return outcome.result()
 
     def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
@@ -162,6 +169,13 @@ class SyncHttp:
     ) -> Answer:
         answer = self.request("GET", url, timeout_s=timeout_s, telling=telling)
         return decode(answer.body, kind)
+
+
+def _silent(url: str) -> StoreError:
+    silence = TimeoutError()
+    error = unreachable(url, silence, LOOK_EVERY_S)
+    error.__cause__ = silence
+    return error
 
 
 def _run(asked: Callable[[], HttpAnswer], outcome: "Future[HttpAnswer]") -> None:

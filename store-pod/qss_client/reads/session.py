@@ -26,6 +26,7 @@ class SessionState:
     position: Position = field(default_factory=Position.empty)
     pods: KnownPods = field(default_factory=KnownPods)
     _turn: int = 0
+    _discoveries: int = 0
 
     def learn(self, found: StoreMetadata) -> None:
         """Takes what a pod tells of the store; newer routes stay."""
@@ -34,11 +35,15 @@ class SessionState:
     def discovery_urls(self, now_s: float) -> list[str]:
         """The URLs for discovery: first the known pods, then the given addresses.
 
-        Those that gave no answer a moment ago come last.
+        Each time another one is first: a pod that is cut off tells old routes. Those that gave no
+        answer a moment ago come last.
         """
         instances = self.metadata.instances if self.metadata and not self.only_url else ()
         known = [one.query for one in instances]
-        bases = self.pods.in_order(dict.fromkeys((*known, *self.urls)), now_s)
+        first = self._discoveries % max(1, len(known))
+        self._discoveries += 1
+        every = dict.fromkeys((*known[first:], *known[:first], *self.urls))
+        bases = self.pods.in_order(every, now_s)
         return [self.discovery_url(base) for base in bases]
 
     def discovery_url(self, base: str) -> str:
@@ -64,7 +69,9 @@ class SessionState:
 
     def turn(self, request: HttpRequest, now_s: float) -> Turn:
         """One attempt of a request, which asks the pods of `choices`."""
-        return Turn(request, self.choices(request, now_s), self.pods, now_s)
+        assert self.metadata is not None, "routes are discovered before the first request"
+        may_move = any(len(entry.replicas) > 1 for entry in self.metadata.assignment)
+        return Turn(request, self.choices(request, now_s), self.pods, now_s, may_move)
 
     def target(self, request: HttpRequest) -> str:
         """The request's path and parameters, with the position bound."""

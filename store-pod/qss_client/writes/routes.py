@@ -15,6 +15,7 @@ from qss_core.model import Ordinal, PartitionId
 from qss_core.wire.messages import Instance, StoreMetadata, decode
 
 LATE_AFTER_S = 2.0
+_BYTES_PER_S = 8 * 1024 * 1024  # A large body may take as much longer.
 PROBE_TIMEOUT_S = 1.0
 _FIRST_AGAIN_S = 0.1
 COORDINATOR = PartitionId(0)  # The active of this partition coordinates the batches.
@@ -30,6 +31,7 @@ class Routes:
         self._metadata = metadata
         self._learn = learn
         self._silent: set[Ordinal] = set()  # The pods that gave no answer when asked last.
+        self._discoveries = 0
         self._is_other_store = False
         # The store at the begin of the exchange: by now another store may have the same name.
         self._store_id = urlencode({"storeId": metadata.definition.store_id})
@@ -60,10 +62,12 @@ class Routes:
     ) -> Exchange[HttpAnswer]:
         """The answer of a partition's active; raises the failure.
 
-        A pod without an answer for two seconds is asked for the routes. Where it answers that and
-        is still the active, it needs long, and gets the request again with the whole time.
+        A pod without an answer for two seconds (more for a large body) is asked for the routes.
+        Where it answers that and is still the active, it needs long, and gets the request again
+        with the whole time.
         """
-        timeout_s = min(request.timeout_s, LATE_AFTER_S)
+        late_after_s = LATE_AFTER_S + len(request.body or b"") // _BYTES_PER_S
+        timeout_s = min(request.timeout_s, late_after_s)
         try:
             return (yield from answer_to(replace(request, timeout_s=timeout_s)))
         except UnreachableError as error:
@@ -99,9 +103,13 @@ class Routes:
     def _discover(self, failure: StoreError, again_s: float) -> Exchange[None]:
         """Takes newer routes from the first pod that answers, and asks the silent actives again.
 
-        Raises `failure` where the store was deleted and made again.
+        Each time another pod is first: one that is cut off tells old routes. Raises `failure`
+        where the store was deleted and made again.
         """
-        for instance in self._metadata.instances:
+        instances = self._metadata.instances
+        first = self._discoveries % len(instances)
+        self._discoveries += 1
+        for instance in (*instances[first:], *instances[:first]):
             if instance.ordinal in self._silent:
                 continue
             if (yield from self._ask(instance, PROBE_TIMEOUT_S)):

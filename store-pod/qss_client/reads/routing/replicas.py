@@ -20,20 +20,20 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
 def newer_of(known: StoreMetadata, found: StoreMetadata) -> StoreMetadata:
     """The newer configuration of each partition: a pod that was cut off tells older ones.
 
-    So do the pods' addresses of the side that is older anywhere. Of a store that was made again
-    only `found` is true.
+    So do the pods' addresses of the side that is older anywhere; of its pods those stay that have a
+    replica. Of a store that was made again only `found` is true.
     """
     if found.definition.store_id != known.definition.store_id:
         return found
     pairs = list(zip(known.assignment, found.assignment, strict=True))
     is_older = any(old.epoch > new.epoch for old, new in pairs)
     base, other = (known, found) if is_older else (found, known)
-    addresses = {one.ordinal: one for one in (*other.instances, *base.instances)}
-    return replace(
-        base,
-        instances=tuple(addresses[ordinal] for ordinal in sorted(addresses)),
-        assignment=tuple(old if old.epoch > new.epoch else new for old, new in pairs),
-    )
+    assignment = tuple(old if old.epoch > new.epoch else new for old, new in pairs)
+    named = {pod for entry in assignment for pod in (entry.active, *entry.replicas)}
+    addresses = {one.ordinal: one for one in other.instances if one.ordinal in named}
+    addresses |= {one.ordinal: one for one in base.instances}
+    instances = tuple(addresses[ordinal] for ordinal in sorted(addresses))
+    return replace(base, instances=instances, assignment=assignment)
 
 
 def replicas_of(metadata: StoreMetadata, partition: PartitionId) -> list[str]:

@@ -22,18 +22,24 @@ from qss_core.errors import (
 
 _MARGIN_S = 2.0  # The store ends a request itself; the client waits a little longer.
 _LIMIT_MIN_S = 0.05
+_LAST_POINT_S = 2.0  # After that the last pod of a point read may have been replaced.
 # Failures after which another replica may answer. A pod asks the others itself, if it reaches them.
 ELSEWHERE = (NotReadyError, NotUpToBoundError, TooStaleError, UnreachableError)
 
 
 @dataclass(slots=True)
 class Turn:
-    """One attempt of a request over the pods in `waiting`; the last one gets all the time left."""
+    """One attempt of a request over the pods in `waiting`.
+
+    The last one gets all the time left. In a store with standbys (`may_move`) another pod may take
+    its place meanwhile: so it is given up where it gives no answer, and the routes are asked for.
+    """
 
     request: HttpRequest
     waiting: list[str]
     pods: KnownPods
     begun_s: float
+    may_move: bool = False
     _asked: str = ""
     _asked_s: float = 0.0
     _has_missed: bool = False
@@ -45,12 +51,14 @@ class Turn:
         left_s = max(_LIMIT_MIN_S, self.request.timeout_s - (now_s - self.begun_s))
         if self.waiting and self.request.is_point:
             return self._asked, min(left_s / 2, self.pods.point_limit_s(self._asked))
+        if self.may_move and self.request.is_point:
+            return self._asked, min(left_s + _MARGIN_S, _LAST_POINT_S)
         return self._asked, left_s + _MARGIN_S
 
     @property
     def is_watched(self) -> bool:
         """Whether the pod is asked for something small meanwhile: it may need long."""
-        return bool(self.waiting) and not self.request.is_point
+        return (self.may_move or bool(self.waiting)) and not self.request.is_point
 
     def missed(self, error: StoreError, now_s: float) -> None:
         """Notes a failure that another pod may not have; raises where no other one is left."""

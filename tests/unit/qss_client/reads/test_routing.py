@@ -29,3 +29,14 @@ def test_the_newer_half_of_each_side_is_kept() -> None:
     ahead = replace(known.assignment[1], epoch=Epoch(9))
     known = replace(known, assignment=(known.assignment[0], ahead))
     assert newer_of(known, found).assignment == (mixed.assignment[0], ahead)
+
+
+def test_a_pod_that_was_removed_leaves_the_routes() -> None:
+    known, moved = metadata(0, 1, 2), metadata(0, 1, 0, epoch=2)
+    few = tuple(
+        replace(entry, replicas=entry.replicas[:2], in_sync=entry.in_sync[:2])
+        for entry in moved.assignment
+    )
+    fewer = replace(moved, instances=known.instances[:2], assignment=few)
+    assert [one.ordinal for one in newer_of(known, fewer).instances] == [0, 1]
+    assert [one.ordinal for one in newer_of(fewer, known).instances] == [0, 1]

@@ -85,6 +85,17 @@ def test_a_long_request_has_the_whole_time_while_its_pod_works() -> None:
         turn.missed(silence(C), 4.0)
 
 
+def test_the_only_pod_that_may_answer_is_given_up_where_another_may_take_its_place() -> None:
+    point = Turn(replace(POINT, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
+    assert point.take(0.0) == (A, 2.0)
+    long = Turn(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
+    assert long.take(0.0) == (A, 62.0)
+    assert long.is_watched
+    alone = Turn(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0)
+    assert alone.take(0.0) == (A, 62.0)
+    assert not alone.is_watched
+
+
 def test_what_a_pod_says_is_raised_rather_than_the_silence_of_another() -> None:
     turn = Turn(POINT, [A, B], KnownPods(), 0.0)
     turn.take(0.0)

@@ -8,19 +8,20 @@ import pytest
 
 from qss_client.chunks.carried_batch import decode_batch
 from qss_client.http.answer import HttpAnswer
-from qss_client.http.retries import RetryAt
+from qss_client.http.retries import RetryAt, RetryLimits, after_failure
 from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run
-from qss_client.writes.routes import LATE_AFTER_S, PROBE_TIMEOUT_S
-from qss_client.writes.steps import Exchange, PodRequest
+from qss_client.writes.routes import LATE_AFTER_S, PROBE_TIMEOUT_S, Routes
+from qss_client.writes.steps import Exchange, Pause, PodRequest
 from qss_core.errors import (
     MalformedRequestError,
     NotActiveError,
+    NotReadyError,
     StoreError,
     UnreachableError,
     WrongStoreError,
 )
-from qss_core.model import Sequence
+from qss_core.model import PartitionId, Sequence
 from qss_core.wire.messages import (
     AbortAnswer,
     AbortRequest,
@@ -154,9 +155,9 @@ def test_a_silent_coordinator_gets_no_request_again_before_it_answers(begin: Beg
     late = silence()
     after(exchange, late)
     assert paused(after(exchange, silence())) is late
-    for limit_s in (0.1, 0.2):
+    for other, limit_s in (("pod-0", 0.1), ("pod-2", 0.2)):
         discovery = asked(after(exchange, REFRESH))
-        assert pod_of(discovery) == "pod-0", "the silent one is asked last"
+        assert pod_of(discovery) == other, "the silent one is asked last"
         probe = asked(after(exchange, answer(metadata(1, 2, 0))))
         assert (pod_of(probe), probe.timeout_s) == ("pod-1", limit_s)
         assert paused(after(exchange, silence())) is late
@@ -174,6 +175,46 @@ def test_the_active_that_follows_a_silent_one_gets_the_request_at_once(begin: Be
     after(exchange, REFRESH)
     moved = asked(after(exchange, answer(metadata(2, 2, 0, epoch=2))))
     assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
+
+
+def pods_asked(
+    known: StoreMetadata, outcome: Callable[[PodRequest], HttpAnswer | StoreError]
+) -> set[str]:
+    """The pods that a renewal asks in a hundred steps."""
+    exchange = renew(known)
+    step, met = next(exchange), set[str]()
+    for attempt in range(100):
+        if isinstance(step, Pause):
+            again = after_failure(step.failure, attempt, 0.0, 0.5, RetryLimits())
+            assert again is not None
+            step = after(exchange, again)
+        else:
+            met.add(pod_of(asked(step)))
+            step = after(exchange, outcome(asked(step)))
+    return met
+
+
+def test_routes_are_looked_for_beyond_a_pod_that_knows_nothing_newer() -> None:
+    """Pod 0 has not taken the newest assignment, pod 1 has ended, and pod 2 is the active."""
+    known = metadata(1, 1, 1)
+    met = pods_asked(known, lambda one: silence() if pod_of(one) == "pod-1" else answer(known))
+    assert met == {"pod-0", "pod-1", "pod-2"}
+
+
+def test_an_active_that_is_cut_off_from_the_others_is_not_asked_alone() -> None:
+    known = metadata(1, 1, 1)
+    cut_off = NotReadyError("the active did not hear from its standbys within its lease")
+    met = pods_asked(known, lambda one: answer(known) if one.method == "GET" else cut_off)
+    assert met == {"pod-0", "pod-1", "pod-2"}
+
+
+def test_a_request_with_a_large_body_may_take_longer_before_its_pod_is_looked_at() -> None:
+    routes = Routes(metadata(0, 0, 0))
+    request = PodRequest(
+        method="PUT", url="http://pod-0", body=bytes(32 << 20), timeout_s=60.0, tell_after_s=10.0
+    )
+    first = asked(next(routes.answer(routes.coordinator(), PartitionId(0), request)))
+    assert first.timeout_s == LATE_AFTER_S + 4
 
 
 def test_a_late_coordinator_that_names_another_one_is_not_asked_again() -> None:
