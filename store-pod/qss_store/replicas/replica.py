@@ -285,10 +285,14 @@ class Replica:
         """
         await run_blocking(self.engine.flush)
         async with self._parts.changing:
-            until_s = self._context.clock.monotonic_s() + _PIN_S
-            self._changelog.pin = (self.log.applied, until_s)
+            self._changelog.pin = (self.log.applied, self._now_s() + _PIN_S)
             await run_blocking(self.engine.checkpoint, path)
         await self._changelog.sync()
+
+    def go_on_keeping_entries(self) -> None:
+        """Keeps the entries since the last checkpoint for longer: a learner still reads it."""
+        if self._changelog.pin is not None:
+            self._changelog.pin = (self._changelog.pin[0], self._now_s() + _PIN_S)
 
     def silent_followers(self) -> tuple[Ordinal, ...]:
         """The in-sync followers without which this active would go on.
@@ -306,6 +310,9 @@ class Replica:
         """Whether this active waits for a learner that does not catch up."""
         is_active = self.log.role is Role.ACTIVE
         return is_active and self.followers.is_held_up(self._replica_timeout_s)
+
+    def _now_s(self) -> float:
+        return self._context.clock.monotonic_s()
 
     @property
     def _replica_timeout_s(self) -> float:

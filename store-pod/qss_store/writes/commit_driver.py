@@ -163,6 +163,7 @@ class CommitDriver:
         remaining = self._participants.everybody
         delay_s = _FIRST_RETRY_S
         dropped: dict[str, int] = {}
+        told: set[str] = set()
         while remaining:
             failures, of_some = await self._participants.commit(
                 self._commit_message(decision), remaining, rows
@@ -170,7 +171,9 @@ class CommitDriver:
             dropped |= of_some
             remaining = list(failures)
             if remaining:
-                _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
+                if failures.keys() != told:
+                    _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
+                    told = set(failures)
                 await asyncio.sleep(delay_s)
                 delay_s = min(_LAST_RETRY_S, delay_s * 2)
         self.dropped.keep(decision.sequence, dropped)

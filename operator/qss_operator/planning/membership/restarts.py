@@ -4,14 +4,15 @@ One pod restarts at a time, while all others serve. Before it ends, its actives 
 no partition counts it as in sync: then no writer waits for the pod while it starts again.
 
 A pod that serves nothing goes first, at once. It stays while it has the only in-sync copy of a
-partition and a pod of the new template does not serve: the new template may be what is wrong.
+partition of several replicas and a pod of the new template does not serve: the new template may be
+what is wrong. Without standbys every pod has only copies, and a restart is what mends a broken one.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s, replica_of
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState
@@ -129,6 +130,8 @@ def _after_leaving(
         return _wait(f"{done}; {message} before {name} restarts", pod)
     if led := [entry for entry in counted if entry.active == number]:
         message = f"{name} hands over its actives of {_named(led)}, to pods that can act at once"
+        if left := max(_left_to_apply(observation, entry) for entry in led):
+            message = f"{message}; they have up to {left} entries left to apply"
         return _wait(f"{done}; {message}", pod)
     if counted:
         message = f"{done}; {name} leaves the in-sync replicas of {_named(counted)}"
@@ -137,6 +140,17 @@ def _after_leaving(
         message = f"{done}; {name} waits until the others serve {_named(late)}"
         return _wait(message, pod, stays_out=True)
     return _restart(pod, done)
+
+
+def _left_to_apply(observation: Observation, entry: PartitionConfiguration) -> int:
+    """The fewest entries that an in-sync standby has yet to apply; 0 where none reports."""
+    found = [replica_of(observation.reports, pod, entry) for pod in set(entry.in_sync)]
+    lags = [
+        one.end_offset - one.applied_offset
+        for one in found
+        if one is not None and one.role is not Role.ACTIVE
+    ]
+    return min(lags, default=0)
 
 
 def _serves(observation: Observation, pod: PodState) -> bool:

@@ -102,6 +102,8 @@ class Snapshots:
         self.check_part(request)
         held = self._held[request.snapshot]
         held.used_s = self._now_s()
+        if (replica := self._pod.registry.replicas.get(held.partition)) is not None:
+            replica.go_on_keeping_entries()
         try:
             return await run_blocking(_read, held.path / request.file, request.offset, request.size)
         except FileNotFoundError as error:

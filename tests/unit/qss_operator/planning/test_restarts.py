@@ -8,8 +8,9 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Offset, Ordinal, PartitionConfiguration
 from qss_core.spec.resource import RebalanceSpec
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -168,8 +169,28 @@ def test_actives_go_only_where_they_can_act_at_once() -> None:
     for _ in range(5):
         assert next_step(world) == []
     assert assignment_of(world) == before
+    assert "entries left to apply" not in progressing(world)[2]
     world.promised = set()
     assert restarts(world) == [1, 0]
+
+
+def test_a_handover_says_how_far_behind_the_standbys_are() -> None:
+    world = outdated(replicas=2, standbys=1, partitions=2)
+    seen = world.observation()
+    late = {
+        pod: msgspec.structs.replace(
+            report,
+            replicas=tuple(
+                msgspec.structs.replace(one, end_offset=Offset(one.applied_offset + 500))
+                for one in report.replicas
+            ),
+        )
+        for pod, report in seen.reports.items()
+    }
+    entries = {entry.partition: entry for entry in assignment_of(world)}
+    finding = next_restart(changed(seen, reports=late), entries).finding
+    assert finding is not None
+    assert "they have up to 500 entries left to apply" in finding[2]
 
 
 def test_a_standby_stays_while_its_active_was_not_compared() -> None:
