@@ -202,6 +202,13 @@ async def test_a_pod_that_lost_its_volume_is_made_anew_without_hands(qss: Qss) -
             os.kill(frozen.pid, signal.SIGCONT)
 
 
+async def test_the_status_says_how_far_the_standbys_are(qss: Qss) -> None:
+    async with replicated(qss):
+        shown = await asyncio.to_thread(qss.run, "status", STORE)
+        assert "standbys: every entry applied, at most" in shown.out
+        assert "learners" not in shown.out
+
+
 @pytest.mark.parametrize("ordinal", [0, 1])
 async def test_a_volume_that_vanishes_under_its_pod_costs_no_batch_and_no_read(
     qss: Qss, ordinal: int

@@ -5,6 +5,7 @@ from qss_core.model import (
     Offset,
     Ordinal,
     PartitionConfiguration,
+    PartitionId,
     PodName,
     Role,
     Sequence,
@@ -96,7 +97,15 @@ class FullVolume(Wire, frozen=True, kw_only=True):
         return self.size_bytes <= self.kept_back_bytes
 
 
-class ReplicasReport(Wire, frozen=True, kw_only=True):
+class CopyReport(Wire, frozen=True, kw_only=True):
+    """A copy of an active's database that the pod is making; sizes in bytes."""
+
+    partition: PartitionId
+    done_bytes: int
+    total_bytes: int
+
+
+class ReplicasReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The replicas of a pod; `version` rises at each change within one `incarnation`."""
 
     store: StoreName
@@ -109,3 +118,4 @@ class ReplicasReport(Wire, frozen=True, kw_only=True):
     replicas: tuple[ReplicaReport, ...]
     lost: tuple[LostReplica, ...] = ()
     full_volume: FullVolume | None = None  # None where the volume has enough free space.
+    copies: tuple[CopyReport, ...] = ()

@@ -19,7 +19,7 @@ from qss_core.model import (
     StoreAssignment,
     StoreName,
 )
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import CopyReport, ReplicasReport
 from qss_store.replicas.completion import Completion
 from qss_store.replicas.opening.assignment_checks import check_not_older, partitions_of
 from qss_store.replicas.opening.unopened import Unopened
@@ -48,6 +48,7 @@ class Registry:
         self.replicas: dict[PartitionId, Replica] = {}
         self.unopened = Unopened()
         self.completion = Completion()
+        self.copies: dict[PartitionId, CopyReport] = {}  # The copies that are being made.
         self._generation = 0  # That of the newest assignment that this process was sent.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 
@@ -168,6 +169,7 @@ class Registry:
                 report_of(replicas[number], self.completion) for number in sorted(replicas)
             ),
             lost=self.unopened.report(),
+            copies=tuple(self.copies.values()),
             full_volume=room.full,
         )
 

@@ -12,6 +12,7 @@ from qss_client.clock import SystemClock
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import known_store
+from qss_operator.local.status.lags import lags_told
 from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
@@ -35,7 +36,9 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
     statuses = {name: read_status(state, name) for name in names}
     if output is Output.TABLE and store is not None:
         named = statuses[StoreName(store)]
-        told = [summary_of(named), *_asked_actives(state, StoreName(store))]
+        pods = named.endpoints.pods if named.endpoints and store in state.running() else ()
+        lags = lags_told(StoreName(store), pods)
+        told = [summary_of(named), *lags, *_asked_actives(state, StoreName(store))]
         return "\n\n".join([statuses_table(statuses), "\n".join(told)])
     if output is Output.TABLE:
         return statuses_table(statuses) if statuses else f"no stores in {state.path}"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qss_core.model import PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.text import listed
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
@@ -114,9 +114,22 @@ def _move(observation: Observation, entry: PartitionConfiguration, target: Place
     source = listed([f"{name}-{pod}" for pod in going])
     if not added:
         return f"partition {entry.partition}: leaves {source}"
+    progress = _progress(observation, entry, added)
     if not going:
-        return f"partition {entry.partition}: a replica for {where}"
-    return f"partition {entry.partition}: {source} to {where}"
+        return f"partition {entry.partition}: a replica for {where}{progress}"
+    return f"partition {entry.partition}: {source} to {where}{progress}"
+
+
+def _progress(observation: Observation, entry: PartitionConfiguration, added: list[Ordinal]) -> str:
+    """The share of the database that was copied, in tenths, so that few statuses are written."""
+    shares = [
+        copy.done_bytes / max(1, copy.total_bytes)
+        for pod in added
+        if (report := observation.reports.get(pod)) is not None
+        for copy in report.copies
+        if copy.partition == entry.partition
+    ]
+    return f" ({int(10 * min(shares)) * 10} % copied)" if shares else ""
 
 
 def _told(moves: list[str]) -> str:

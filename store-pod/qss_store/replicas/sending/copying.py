@@ -10,6 +10,7 @@ from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_core.wire.replica_reports import CopyReport
 from qss_store.replicas.pod import Pod
 from qss_store.replication.messages import (
     SNAPSHOT_END_PATH,
@@ -101,12 +102,19 @@ class Copies:
         answer = await self._ask(source, SNAPSHOT_PATH, encode_message(request))
         manifest = decode_message(answer, SnapshotManifest)
         total = sum(one.size for one in manifest.files)
-        _LOG.info("partition %s: %s bytes are copied", configuration.partition, total)
+        partition = configuration.partition
+        _LOG.info("partition %s: %s bytes are copied", partition, total)
+        copies, done = self._pod.registry.copies, 0
         try:
             for file in manifest.files:
+                copies[partition] = CopyReport(
+                    partition=partition, done_bytes=done, total_bytes=total
+                )
                 await self._fetch_file(source, manifest.snapshot, file, path)
+                done += file.size
             await run_blocking(_sync, path)
         finally:
+            copies.pop(partition, None)
             end = SnapshotEnd(snapshot=manifest.snapshot)
             try:
                 await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))

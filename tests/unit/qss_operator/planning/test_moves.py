@@ -12,6 +12,7 @@ import pytest
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, Sequence
 from qss_core.spec.resource import RebalanceSpec
 from qss_core.wire.losses import DataLoss
+from qss_core.wire.replica_reports import CopyReport
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -177,6 +178,23 @@ def test_a_few_replicas_are_copied_at_the_same_time() -> None:
         most = max(most, sum(map(len, learners)))
     assert most == 3
     check_placed(world)
+
+
+def test_a_move_says_how_much_of_its_database_was_copied() -> None:
+    world = running(replicas=1, partitions=2)
+    ask_for(world, replicas=2, partitions=2)
+    while all(len(entry.replicas) == 1 for entry in assignment_of(world)):
+        for step in plan(world.observation()):
+            world.apply(step)
+    seen = world.observation()
+    copied = CopyReport(
+        partition=assignment_of(world)[0].partition, done_bytes=479, total_bytes=1000
+    )
+    report = msgspec.structs.replace(seen.reports[Ordinal(1)], copies=(copied,))
+    told = found(
+        changed(seen, reports={**seen.reports, Ordinal(1): report}), ConditionType.REBALANCING
+    )
+    assert told[2] == "partition 0: word-counts-0 to word-counts-1 (40 % copied)"
 
 
 def test_a_pause_stops_moves_and_says_so() -> None:
