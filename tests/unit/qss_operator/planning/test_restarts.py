@@ -7,8 +7,9 @@ import hypothesis
 import hypothesis.strategies as st
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from qss_core.model import Offset, Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.spec.resource import RebalanceSpec
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import (
@@ -177,16 +178,10 @@ def test_actives_go_only_where_they_can_act_at_once() -> None:
 def test_a_handover_says_how_far_behind_the_standbys_are() -> None:
     world = outdated(replicas=2, standbys=1, partitions=2)
     seen = world.observation()
-    late = {
-        pod: msgspec.structs.replace(
-            report,
-            replicas=tuple(
-                msgspec.structs.replace(one, end_offset=Offset(one.applied_offset + 500))
-                for one in report.replicas
-            ),
-        )
-        for pod, report in seen.reports.items()
-    }
+    late = {}
+    for pod, report in seen.reports.items():
+        replicas = [replace(one, end_offset=one.applied_offset + 500) for one in report.replicas]
+        late[pod] = replace(report, replicas=tuple(replicas))
     entries = {entry.partition: entry for entry in assignment_of(world)}
     finding = next_restart(changed(seen, reports=late), entries).finding
     assert finding is not None
