@@ -104,9 +104,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             stack.push_async_callback(runner.cleanup)
         await pod.start(compares=True)
         await services.comparison.first()
-        tasks.append(asyncio.create_task(sweeper.run(), name="maintenance"))
-        tasks.append(asyncio.create_task(services.comparison.run(), name="comparison"))
-        tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
+        works = (services.comparison.run(), services.scrubber.run(), pod.keep_sync_marks())
+        tasks += [asyncio.create_task(work) for work in (sweeper.run(), *works)]
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         stack.push_async_callback(lambda: _cancel(services.copies.tasks))
         stack.push_async_callback(_cancel, [asyncio.create_task(services.senders.run())])

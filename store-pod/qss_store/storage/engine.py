@@ -108,6 +108,12 @@ class Engine(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of a family with lower <= key < upper, at the moment of the call."""
 
+    def check_rows(self, family: str, after: bytes | None) -> tuple[bytes | None, int]:
+        """Reads some rows behind a key (None: the first ones) from the files, past the cache.
+
+        Returns the last key, None at the end, and the bytes read. CorruptionError for damage.
+        """
+
     def snapshot(self, family: str) -> FamilyView:
         """A view of the family at this moment."""
 

@@ -34,7 +34,14 @@ from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.storage.database_files import make_directory, newest_log
 from qss_store.storage.engine import FIXED_FAMILIES, PAYLOAD, Batch, Get, SyncedFiles
 from qss_store.storage.free_space import Room, no_room_to_open
-from qss_store.storage.rocksdb_iterators import Held, backward, forward, newest, translated
+from qss_store.storage.rocksdb_iterators import (
+    Held,
+    backward,
+    forward,
+    newest,
+    read_past_cache,
+    translated,
+)
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
@@ -303,6 +310,9 @@ class RocksDbEngine:
     ) -> Iterator[tuple[bytes, bytes]]:
         rows = self.column_families[family]
         return forward((rows.iter(), rows), lower, upper)
+
+    def check_rows(self, family: str, after: bytes | None) -> tuple[bytes | None, int]:
+        return read_past_cache(self.column_families[family], after)
 
     def snapshot(self, family: str) -> RocksDbFamilyView:
         return RocksDbFamilyView(self.column_families[family])

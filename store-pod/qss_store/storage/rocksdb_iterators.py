@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import cast
 
-from rocksdict import Rdict, RdictIter
+from rocksdict import Rdict, RdictIter, ReadOptions
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_store.storage.engine import PassingError
@@ -89,6 +89,17 @@ def _ascending(cursor: RdictIter, upper: bytes | None, count: int) -> Stretch:
         left -= len(key) + len(row)
         cursor.next()
     return Stretch(keys, rows, STRETCH_BYTES - left)
+
+
+def read_past_cache(family: Rdict, after: bytes | None) -> tuple[bytes | None, int]:
+    """A stretch of rows behind a key: its last key, None at the end, and its bytes."""
+    options = ReadOptions()
+    options.fill_cache(False)  # type: ignore[call-arg]  # noqa: FBT003 rocksdict's stub lacks it.
+    cursor = family.iter(options)
+    cursor.seek(b"" if after is None else after + b"\x00")
+    some = _ascending(cursor, None, STRETCH_ROWS)
+    _check_status(cursor)
+    return (some.keys[-1], some.size) if some.keys else (None, 0)
 
 
 def backward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:

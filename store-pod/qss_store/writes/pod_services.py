@@ -14,6 +14,7 @@ from qss_store.replicas.sending.copying import Copies
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.senders import Senders
 from qss_store.replicas.sending.snapshots import Snapshots
+from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.plugins import Extensions
@@ -39,6 +40,7 @@ class PodServices:
     receiver: Receiver
     snapshots: Snapshots
     copies: Copies
+    scrubber: Scrubber
 
 
 def build_pod(
@@ -74,4 +76,5 @@ def build_pod(
         receiver=Receiver(pod.registry, copies),
         snapshots=Snapshots(pod, config.directory),
         copies=copies,
+        scrubber=Scrubber(pod.registry.replicas, pod.registry.found_damage, settings),
     )

@@ -109,6 +109,9 @@ class FaultyEngine:
     ) -> Iterator[tuple[bytes, bytes]]:
         return self.inner.scan(family, lower=lower, upper=upper)
 
+    def check_rows(self, family: str, after: bytes | None) -> tuple[bytes | None, int]:
+        return self.inner.check_rows(family, after)
+
     def snapshot(self, family: str) -> FamilyView:
         return self.inner.snapshot(family)
 

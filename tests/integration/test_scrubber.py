@@ -1,0 +1,59 @@
+"""Rows that nobody reads: damage to them is found, and the replica is made anew."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qss_core.model import PartitionId, StoreSettings
+from qss_store.replicas.volume.scrubber import Scrubber
+from qss_testing.pods.stores import configuration, open_rocksdb
+from qss_testing.pods.write_cluster import WriteCluster, write_cluster
+
+KEYS = 2000
+P0 = PartitionId(0)
+
+
+async def filled(cluster: WriteCluster) -> None:
+    """Writes many rows, and has them in files."""
+    writer = cluster.writer(0)
+    epoch = await writer.epoch()
+    rows = {0: {f"k{number:05}".encode(): bytes(100) for number in range(KEYS)}}
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t0.0", rows)
+    (await writer.commit(epoch, 0, chunks)).json()
+    cluster.pods[0].pod.registry.replicas[P0].engine.flush()
+
+
+def damage(volume: Path) -> None:
+    """Changes a byte in the first block of the largest table of a partition."""
+    table = max((volume / "partitions" / "0").glob("*.sst"), key=lambda one: one.stat().st_size)
+    with table.open("r+b") as file:
+        file.seek(100)
+        old = file.read(1)
+        file.seek(100)
+        file.write(bytes([old[0] ^ 0xFF]))
+
+
+def scrubber(cluster: WriteCluster) -> Scrubber:
+    registry = cluster.pods[0].pod.registry
+    settings = replace(cluster.pods[0].services.settings, scrub_bytes_per_s=1 << 40)
+    return Scrubber(registry.replicas, registry.found_damage, settings)
+
+
+@pytest.mark.parametrize("standbys", [[], [1]], ids=["alone", "with a standby"])
+async def test_damage_that_nobody_reads_is_found_and_a_replica_with_a_standby_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, standbys: list[int]
+) -> None:
+    async with write_cluster(
+        tmp_path, pods=2, partitions=1, limits=StoreSettings(), open_engine=open_rocksdb()
+    ) as cluster:
+        await cluster.assign([configuration(0, 0, standbys=standbys, epoch=2)])
+        await cluster.until_led()
+        await filled(cluster)
+        await scrubber(cluster).round()
+        assert "damaged block" not in caplog.text
+        damage(tmp_path / "0")
+        await scrubber(cluster).round()
+        assert "partition 0 has a damaged block" in caplog.text
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.is_damaged == bool(standbys), "without another copy it goes on"
