@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.clients import PodClient, start_client
 from e2e.environment import (
     CRD,
     Images,
@@ -16,6 +17,7 @@ from e2e.environment import (
 )
 from e2e.kubectl import Cluster
 from e2e.namespaces import clean, fresh_namespace
+from e2e.releases import install
 
 _HERE = Path(__file__).parent
 
@@ -70,3 +72,24 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Clus
     name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
     with fresh_namespace(cluster, f"qss-e2e-{name}") as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def own_operator(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
+    """The namespace of an operator that has rights in this module's namespace only."""
+    with fresh_namespace(cluster, f"{namespace.namespace}-system") as made:
+        install(made, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
+        yield made
+        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
+
+
+@pytest.fixture(scope="module")
+def here(own_operator: Cluster, namespace: Cluster) -> Cluster:
+    """This module's namespace, whose stores the own operator looks after."""
+    return namespace
+
+
+@pytest.fixture(scope="module")
+def client(own_operator: Cluster, namespace: Cluster, images: Images) -> PodClient:
+    """A pod beside the stores of this module's namespace, which writes and reads them."""
+    return start_client(namespace, images.store)

@@ -2,18 +2,17 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 import pytest
 
-from e2e.clients import PodClient, start_client
+from e2e.clients import PodClient
 from e2e.disturbances import kill, let_happen, signal_processes
-from e2e.environment import Images, on_testbed
+from e2e.environment import on_testbed
 from e2e.kubectl import Cluster, CommandError
-from e2e.namespaces import fresh_namespace
-from e2e.releases import RELEASE, install, leader
+from e2e.releases import RELEASE, leader
 from e2e.stores import is_ready, settled, small_store
 from qss_testing.waiting import wait_until
 
@@ -21,20 +20,6 @@ pytestmark = pytest.mark.usefixtures("own_bed")
 
 _AWAY_S = 120.0
 _LOST_THE_LEASE = 3
-
-
-@pytest.fixture(scope="module")
-def system(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
-    """An operator with rights in this module's namespace only."""
-    with fresh_namespace(cluster, "qss-e2e-faults-system") as made:
-        install(made, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
-        yield made
-        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
-
-
-@pytest.fixture(scope="module")
-def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
-    return start_client(namespace, images.store)
 
 
 @pytest.fixture
@@ -88,35 +73,35 @@ def test_a_store_settles_after_its_operator_is_killed(
     act: Callable[[Cluster], None],
     moment: int,
     namespace: Cluster,
-    system: Cluster,
+    own_operator: Cluster,
     words: str,
     client: PodClient,
 ) -> None:
-    first = leader(system)
+    first = leader(own_operator)
     act(namespace)
     let_happen(namespace, words, moment)
-    kill(system, first)
-    assert leader(system) != first
+    kill(own_operator, first)
+    assert leader(own_operator) != first
     settled(namespace, words)
     assert has_all(client, words)
 
 
-def take_the_lease(system: Cluster, pod: str) -> None:
+def take_the_lease(own_operator: Cluster, pod: str) -> None:
     lease = f"lease/{RELEASE}-queryable-state"
-    system.patch(lease, {"spec": {"holderIdentity": f"not-{pod}"}})
+    own_operator.patch(lease, {"spec": {"holderIdentity": f"not-{pod}"}})
 
 
-def sleep_over_the_lease(system: Cluster, pod: str) -> None:
+def sleep_over_the_lease(own_operator: Cluster, pod: str) -> None:
     signal_processes(pod, signal.SIGSTOP)
     try:
-        wait_until(lambda: leader(system) != pod, 60.0)
+        wait_until(lambda: leader(own_operator) != pod, 60.0)
     finally:
         signal_processes(pod, signal.SIGCONT)
 
 
-def endings(system: Cluster, pod: str) -> tuple[int, int | None]:
+def endings(own_operator: Cluster, pod: str) -> tuple[int, int | None]:
     """The number of restarts of the operator's process, and its last exit code."""
-    (container,) = system.get("pod", pod)["status"]["containerStatuses"]
+    (container,) = own_operator.get("pod", pod)["status"]["containerStatuses"]
     return container["restartCount"], container["lastState"].get("terminated", {}).get("exitCode")
 
 
@@ -124,15 +109,15 @@ def endings(system: Cluster, pod: str) -> tuple[int, int | None]:
 def test_an_operator_that_lost_its_lease_ends_at_once(
     lose: Callable[[Cluster, str], None],
     namespace: Cluster,
-    system: Cluster,
+    own_operator: Cluster,
     words: str,
     client: PodClient,
 ) -> None:
-    pod = leader(system)
-    times, _ = endings(system, pod)
-    lose(system, pod)
-    wait_until(lambda: endings(system, pod) == (times + 1, _LOST_THE_LEASE), 60.0)
-    leader(system)
+    pod = leader(own_operator)
+    times, _ = endings(own_operator, pod)
+    lose(own_operator, pod)
+    wait_until(lambda: endings(own_operator, pod) == (times + 1, _LOST_THE_LEASE), 60.0)
+    leader(own_operator)
     delete_a_child(namespace)
     settled(namespace, words)
     assert has_all(client, words)
@@ -146,7 +131,7 @@ def answers(here: Cluster) -> bool:
 
 
 def test_reads_and_writes_continue_without_the_api_server(
-    namespace: Cluster, system: Cluster, words: str, client: PodClient
+    namespace: Cluster, own_operator: Cluster, words: str, client: PodClient
 ) -> None:
     with client.keeping(words) as story:
         on_testbed("stop", "kube-apiserver")

@@ -2,17 +2,14 @@
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from e2e.clients import PodClient, start_client
+from e2e.clients import PodClient
 from e2e.disturbances import signal_processes
-from e2e.environment import Images
 from e2e.kubectl import Cluster, Object
-from e2e.namespaces import fresh_namespace
-from e2e.releases import install
 from e2e.stores import is_ready, is_up, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
@@ -23,20 +20,6 @@ CHILDREN = (
     "poddisruptionbudget/{0}",
     "networkpolicy/{0}",
 )
-
-
-@pytest.fixture(scope="module")
-def here(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
-    """A namespace whose operator has rights in this namespace only."""
-    with fresh_namespace(cluster, "qss-e2e-life-system") as system:
-        install(system, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
-        yield namespace
-        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
-
-
-@pytest.fixture(scope="module")
-def client(here: Cluster, images: Images) -> PodClient:
-    return start_client(here, images.store)
 
 
 @pytest.fixture(scope="module")

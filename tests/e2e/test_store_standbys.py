@@ -1,32 +1,13 @@
 """A store with standbys on Kubernetes: it restarts, loses pods and a volume, and goes on."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from e2e.clients import PodClient, start_client
-from e2e.environment import Images
+from e2e.clients import PodClient
 from e2e.kubectl import Cluster, Object
-from e2e.namespaces import fresh_namespace
-from e2e.releases import install
 from e2e.stores import condition, is_ready, pods_of, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 ROWS = 300
-
-
-@pytest.fixture(scope="module")
-def here(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
-    """A namespace whose operator has rights in this namespace only."""
-    with fresh_namespace(cluster, "qss-e2e-standbys-system") as system:
-        install(system, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
-        yield namespace
-        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
-
-
-@pytest.fixture(scope="module")
-def client(here: Cluster, images: Images) -> PodClient:
-    return start_client(here, images.store)
 
 
 @pytest.fixture(scope="module")

@@ -4,38 +4,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.clients import PodClient, start_client
-from e2e.environment import Images
+from e2e.clients import PodClient
 from e2e.kubectl import Cluster, CommandError
-from e2e.namespaces import fresh_namespace
-from e2e.releases import OPERATOR, install, leader
+from e2e.releases import OPERATOR, leader
 from e2e.stores import condition, has_grown, is_ready, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 _STORES = 50
 
 
-@pytest.fixture(scope="module")
-def system(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
-    """An operator with rights in this module's namespace only."""
-    with fresh_namespace(cluster, "qss-e2e-trouble-system") as made:
-        install(made, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
-        yield made
-        namespace.kubectl("delete", "qss", "--all", "--timeout=180s", timeout_s=190)
-
-
 @pytest.fixture
-def here(system: Cluster, namespace: Cluster) -> Iterator[Cluster]:
+def here(own_operator: Cluster, namespace: Cluster) -> Iterator[Cluster]:
     """The namespace; its stores and volumes are deleted after each test."""
     yield namespace
     namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
     # Pods stop after their store is deleted, and claims are deleted after their pods.
     namespace.kubectl("delete", "pvc", "--all", "--timeout=240s", timeout_s=250)
-
-
-@pytest.fixture(scope="module")
-def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
-    return start_client(namespace, images.store)
 
 
 def test_the_status_says_why_no_node_takes_a_pod(here: Cluster) -> None:
@@ -187,9 +171,9 @@ def test_volumes_are_deleted_with_the_store_if_its_spec_says_so(here: Cluster) -
 
 
 def test_the_status_names_a_missing_permission_of_the_operator(
-    here: Cluster, system: Cluster
+    here: Cluster, own_operator: Cluster
 ) -> None:
-    role = f"role/{system.namespace}-qss-queryable-state"
+    role = f"role/{own_operator.namespace}-qss-queryable-state"
     before = here.get(role)
     rules = [rule for rule in before["rules"] if rule["resources"] != ["networkpolicies"]]
     without = {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"]}
@@ -224,7 +208,7 @@ def test_edits_during_rounds_end_with_the_last_edit(
     here.until("qss/edited", is_ready)
 
 
-def test_fifty_stores_at_once(here: Cluster, system: Cluster) -> None:
+def test_fifty_stores_at_once(here: Cluster, own_operator: Cluster) -> None:
     resources = {"requests": {"cpu": "5m", "memory": "16Mi"}}
     names = [f"many-{number}" for number in range(_STORES)]
     here.apply(*(small_store(one, partitions=1, pod={"resources": resources}) for one in names))
@@ -234,19 +218,19 @@ def test_fifty_stores_at_once(here: Cluster, system: Cluster) -> None:
 
     wait_until(ready, 480.0)
     # One operator has done the work without a restart.
-    pod = system.get("pod", leader(system))
+    pod = own_operator.get("pod", leader(own_operator))
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
     here.kubectl("delete", "qss", "--all", "--timeout=240s", timeout_s=250)
 
 
-def test_a_store_waits_for_an_operator_that_is_away(here: Cluster, system: Cluster) -> None:
+def test_a_store_waits_for_an_operator_that_is_away(here: Cluster, own_operator: Cluster) -> None:
     here.apply(small_store("alone", storage={"size": "1Gi", "whenDeleted": "Delete"}))
     here.until("qss/alone", is_ready)
-    system.kubectl("scale", OPERATOR, "--replicas=0")
+    own_operator.kubectl("scale", OPERATOR, "--replicas=0")
     try:
         with pytest.raises(CommandError, match="timed out"):
             here.kubectl("delete", "qss", "alone", "--timeout=5s")
         assert len(pods_of(here, "alone")) == 1
     finally:
-        system.kubectl("scale", OPERATOR, "--replicas=2")
+        own_operator.kubectl("scale", OPERATOR, "--replicas=2")
     here.until_gone("qss/alone")
