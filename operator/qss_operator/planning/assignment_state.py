@@ -358,7 +358,9 @@ def _known(
 
 def _first(observation: Observation) -> KnownAssignment:
     spec = observation.resource.spec
-    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in observation.cluster.pods]
+    wanted = wanted_replicas(observation)  # The pods beyond that number go.
+    pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
+    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
     placements = place(spec.partitions, sites, spec.effective_standbys)
     return KnownAssignment(
         store_id=store_id_of(observation), partitions=first_configurations(placements)

@@ -96,3 +96,14 @@ def test_what_the_cluster_says_of_itself_gives_way_to_what_the_pods_say() -> Non
     )
     status = status_of(observation, NOW)
     assert reason(status, ConditionType.PROGRESSING)[1] == "PartitionsOpening"
+
+
+def test_a_store_is_made_on_the_pods_that_stay_where_fewer_are_asked_for_meanwhile() -> None:
+    world = World(resource=resource_of())
+    world.scale(3)
+    ask_for(world, 2)
+    world.settle()
+    assignment = world.status().assignment
+    assert assignment is not None
+    assert {pod for entry in assignment for pod in entry.replicas} == {0, 1}
+    assert len(world.pods) == 2
