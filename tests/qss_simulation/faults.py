@@ -23,9 +23,11 @@ _REBUILT_LOOKS = 200
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
-_RARE = ("old-volume", "hole", "again", "index")
-_OF_VOLUMES = ("old-volume", "hole", "again")
+_RARE = ("old-volume", "hole", "again", "index", "old-status")
 _WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch", "edit")
+# An older status is found where the pods answer that hold newer configurations.
+_WITH_OLD_STATUS = ("old-status", "operator", "clock", "edit", "messages")
+_OLD_STATUS, _STATUSES = 0.2, 8
 
 
 class Faults:
@@ -51,16 +53,16 @@ class Faults:
             "hole": self._hole,
             "again": self._again,
             "index": self._index,
+            "old-status": self._old_status,
         }
         wanted = [kind for kind in self._kinds if kind not in _RARE]
         if random.random() < 0.2:
-            wanted = list(_WITH_OLD_VOLUMES)
+            is_of_status = random.random() < _OLD_STATUS
+            wanted = list(_WITH_OLD_STATUS if is_of_status else _WITH_OLD_VOLUMES)
         else:
             wanted += random.choice([[], [], ["hole"], ["again"]])
         if world.api.resource.spec.store.custom is not None:
             wanted.append("index")
-        if world.is_scaled:  # One pod alone has no witnesses, and a removed one comes back late.
-            wanted = [kind for kind in wanted if kind not in _OF_VOLUMES]
         self._wanted = wanted
         self._swapping = asyncio.Lock()  # One volume at a time: the others are its witnesses.
 
@@ -78,16 +80,7 @@ class Faults:
 
     def heal(self) -> None:
         """Ends all faults, and starts what does not run."""
-        world = self._world
-        world.network.faults.heal()
-        world.api.faults.heal()
-        world.loop.work_s.clear()
-        for number, disk in enumerate(world.disks):
-            disk.is_full = False
-            world.resume(f"pod-{number}")
-            world.start_pod(number)
-        world.resume("operator")
-        world.start_operator()
+        self._world.heal()
 
     def _pod(self) -> int:
         return self._random.randrange(self._world.pods)
@@ -231,7 +224,8 @@ class Faults:
         newer = world.volume(number, is_synced=False)
         world.put_volume(number, older)
         world.start_pod(number)
-        if world.standbys:
+        world.trace.note("volume-lost" if older is None else "volume-went-back", host)
+        if self._is_made_anew:
             await self._until_redundant()
             return
         for _ in range(_VOLUME_LOOKS):
@@ -254,8 +248,9 @@ class Faults:
         if not self._may_lose_one() or not self._world.end(host):
             return
         newer = disk.swap(name, older)
+        self._world.trace.note("database-went-back" if older.log else "database-lost", host)
         self._world.start_pod(number)
-        if self._world.standbys:
+        if self._is_made_anew:
             await self._until_redundant()
             return
         await self._wait(3.0)
@@ -277,9 +272,18 @@ class Faults:
     def _may_lose_one(self) -> bool:
         """Whether a volume may be lost: the other replicas of its partitions are in sync.
 
-        Without standbys a person undoes the loss.
+        Without standbys a person undoes the loss. In a run with other numbers of pods nobody does:
+        one pod alone has no witnesses, and partitions move meanwhile.
         """
-        return not self._world.standbys or self._world.is_redundant
+        world = self._world
+        if world.is_scaled:
+            return world.is_redundant and world.copies > 1
+        return not world.standbys or world.is_redundant
+
+    @property
+    def _is_made_anew(self) -> bool:
+        """Whether the store makes a lost replica anew, from another one."""
+        return self._world.is_scaled or self._world.standbys > 0
 
     async def _until_redundant(self) -> None:
         """Waits until the lost replicas are made anew; a partition's data survives one loss."""
@@ -295,8 +299,9 @@ class Faults:
             return
         self._world.lose_power(number, holes=True)
         await self._wait(1.0)
+        self._world.trace.note("pages-lost", host)
         self._world.start_pod(number)
-        if self._world.standbys:
+        if self._is_made_anew:
             await self._until_redundant()
             return
         while not self._world.serves_all(host):
@@ -316,6 +321,14 @@ class Faults:
             await self._wait(0.5)
             self._world.start_operator()
             self._world.make_store_again()
+
+    async def _old_status(self) -> None:
+        """Somebody restores an older status, while every pod holds the newest configurations."""
+        api = self._world.api
+        if self._world.histories.present.acknowledged and self._world.is_redundant:
+            api.restore_status(self._random.randint(1, _STATUSES))
+            self._world.trace.note("status-went-back")
+        await asyncio.sleep(0)
 
     async def _index(self) -> None:
         """Pods get an image in which the store type has another version."""

@@ -67,6 +67,7 @@ class History:
     begun: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
     told: list[tuple[float, int]] = field(default_factory=list)  # Of each: when, in seconds.
+    given_up: set[str] = field(default_factory=set)  # Runs were told that these are not decided.
 
     def begin(self, batch: Batch) -> None:
         """A run may have sent rows of this batch."""
@@ -84,12 +85,18 @@ class History:
         if replayed and not any(one.startswith(f"{batch.key}/") for one in self.begun):
             raise HistoryError(f"{batch} was applied before anybody sent it")
 
+    def give_up(self, batch: Batch) -> None:
+        """A run was told that its batch is not decided, and that it never will be."""
+        self.given_up.add(str(batch))
+
     def check_rows(self, partition: int, rows: dict[str, str]) -> None:
         """The rows of one read of a partition: whole batches, that somebody wrote."""
         own = {key: value for key, value in rows.items() if not key.startswith("~")}
         for key, value in own.items():
             if not value.startswith(f"{key}/") or value not in self.begun:
                 raise HistoryError(f"partition {partition} has {value} under {key}")
+            if value in self.given_up:
+                raise HistoryError(f"partition {partition} has {value}, which its run gave up")
         fillers = {value for key, value in rows.items() if key.startswith("~")}
         if len(fillers) > 1:
             raise HistoryError(f"partition {partition} mixes {sorted(fillers)}")

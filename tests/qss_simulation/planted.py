@@ -9,7 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qss_testing.plants.planted import PLANTS, ROOT, Plant, plant
+from qss_testing.plants.planted_batches import BATCH_PLANTS
+from qss_testing.plants.planted_replicas import REPLICA_PLANTS
 from qss_testing.plants.planted_standbys import STANDBY_PLANTS
+
+ALL_PLANTS = (*PLANTS, *STANDBY_PLANTS, *BATCH_PLANTS, *REPLICA_PLANTS)
 
 # Bugs that no check of a run can see, with the reason.
 _NOT_SIMULATED = {
@@ -48,7 +52,7 @@ def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
     A bug that no check can see is not put back; a test of its own finds it.
     """
     missed = 0
-    for one in (*PLANTS, *STANDBY_PLANTS):
+    for one in ALL_PLANTS:
         if words not in one.name:
             continue
         if one.name in _NOT_SIMULATED:

@@ -5,6 +5,7 @@ import gc
 import logging
 import sys
 import warnings
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random  # noqa: TID251 seeded by its argument.
@@ -20,6 +21,7 @@ from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.store_type import TYPE_NAME
 from qss_simulation.processes.reader import PartitionRows, read_partition
 from qss_simulation.world import World
+from qss_store.runtime.settings import Settings
 
 _PODS = 3
 _FAULTS_S = 20.0
@@ -54,6 +56,16 @@ class Outcome:
 
 def run_seed(seed: int) -> Outcome:
     """Runs one seed; the same seed gives the same outcome in every process."""
+    return run_world(seed, _spec_of(Random(f"{seed}/spec")), _tell)
+
+
+def run_world(
+    seed: int,
+    spec: StoreSpec,
+    tell: Callable[[World], Awaitable[None]],
+    settings: Settings | None = None,
+) -> Outcome:
+    """Runs a story in a world of its own; without `settings` the seed chooses them."""
     was_enabled, hook = gc.isenabled(), sys.unraisablehook
     # The collector would end generators at moments of its own.
     gc.disable()
@@ -63,7 +75,7 @@ def run_seed(seed: int) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            outcome = _outcome(seed)
+            outcome = _outcome(seed, spec, tell, settings)
             gc.collect()
             return outcome
     finally:
@@ -73,13 +85,18 @@ def run_seed(seed: int) -> Outcome:
             gc.enable()
 
 
-def _outcome(seed: int) -> Outcome:
+def _outcome(
+    seed: int,
+    spec: StoreSpec,
+    tell: Callable[[World], Awaitable[None]],
+    settings: Settings | None,
+) -> Outcome:
     loop = SeededLoop(Random(f"{seed}/loop"))
     failure: str | None = None
     with TemporaryDirectory(dir=_in_memory()) as directory:
-        world = World(loop, seed, Path(directory), _spec_of(Random(f"{seed}/spec")))
+        world = World(loop, seed, Path(directory), spec, settings)
         try:
-            loop.run_until_complete(_tell(world))
+            loop.run_until_complete(tell(world))
         except Exception as error:  # noqa: BLE001 any failure of a run is its outcome.
             failure = f"{type(error).__name__}: {error}"
         if world.failures:
@@ -105,11 +122,25 @@ def _in_memory() -> str | None:
 
 def _spec_of(random: Random) -> StoreSpec:
     is_custom = random.random() < _CUSTOM
+    standbys = random.choice([0, 0, 1, 2]) if STANDBYS is None else STANDBYS
+    retention = random.choice(["1", "2000", "1Gi"])
+    return spec_of(standbys=standbys, retention=retention, is_custom=is_custom)
+
+
+def spec_of(
+    *,
+    standbys: int,
+    retention: str,
+    is_custom: bool = False,
+    row_format: str = "Timestamped",
+    replicas: int = _PODS,
+) -> StoreSpec:
+    """The spec of a run's store; a custom type has an index."""
     own_type: dict[str, object] = {"custom": {"name": TYPE_NAME}} if is_custom else {}
     members = {
         "store": {
             "type": "Custom" if is_custom else "KeyValue",
-            "format": "Timestamped",
+            "format": row_format,
             **own_type,
             "key": {"serde": "bytes"},
             "value": {"serde": "string"},
@@ -117,9 +148,9 @@ def _spec_of(random: Random) -> StoreSpec:
             "allowLossyMigration": True,
         },
         "partitions": PARTITIONS,
-        "replicas": _PODS,
-        "standbys": random.choice([0, 0, 1, 2]) if STANDBYS is None else STANDBYS,
-        "changelog": {"retentionBytes": random.choice([1, 2000, "1Gi"])},
+        "replicas": replicas,
+        "standbys": standbys,
+        "changelog": {"retentionBytes": retention},
     }
     return decode_spec(members)
 
@@ -139,13 +170,18 @@ async def _tell(world: World) -> None:
     scaling = _scale(world, world.random("scale"))
     await asyncio.gather(faults.run(_FAULTS_S), _drive(world, world.random("drivers")), scaling)
     faults.heal()
+    await check_all(world)
+    watching.cancel()
+
+
+async def check_all(world: World) -> None:
+    """Without faults the store goes on and is whole, also after all machines lost power."""
     await _goes_on(world)
     await _is_whole(world)
     for number in range(world.pods):
         world.lose_power(number, holes=False)
         world.start_pod(number)
     await _is_whole(world)
-    watching.cancel()
 
 
 async def _drive(world: World, random: Random) -> None:

@@ -24,6 +24,7 @@ from qss_simulation.processes.operator import SimulatedCluster, run_operator
 from qss_simulation.processes.pod import PodProcess
 from qss_simulation.processes.reader import run_reader
 from qss_simulation.processes.writer import Driver
+from qss_simulation.settings import settings_of
 from qss_store.runtime.settings import Settings
 
 _UID = "uid-{}"
@@ -41,8 +42,18 @@ class Volume:
 class World:
     """Everything that exists in one run."""
 
-    def __init__(self, loop: SeededLoop, seed: int, directory: Path, spec: StoreSpec) -> None:
-        """Machines without processes; `directory` holds what the pods keep in files."""
+    def __init__(
+        self,
+        loop: SeededLoop,
+        seed: int,
+        directory: Path,
+        spec: StoreSpec,
+        settings: Settings | None = None,
+    ) -> None:
+        """Machines without processes; `directory` holds what the pods keep in files.
+
+        Without `settings` the seed chooses them.
+        """
         self.loop = loop
         self.trace = Trace(loop)
         self.histories = Histories()
@@ -67,7 +78,7 @@ class World:
             for number in range(self.pods)
         ]
         self.clocks = {host: MachineClock(loop) for host in self.hosts}
-        self.settings = self._settings()
+        self.settings = settings or settings_of(self.random("settings"))
         self.processes: dict[str, PodProcess] = {}  # By host.
         self._nodes: dict[str, str] = {}  # The node that runs on a host.
         self._templates: dict[str, int] = {}  # Of each pod, by node.
@@ -85,22 +96,6 @@ class World:
     def random(self, what: str) -> Random:
         """Chances of one part of the world: the draws of others do not change them."""
         return Random(f"{self._seed}/{what}")
-
-    def _settings(self) -> Settings:
-        """Small limits: commits of several slices, quick maintenance, logs that are cut."""
-        random = self.random("settings")
-        return Settings(
-            finish_timeout_s=2.0,
-            peer_timeout_s=2.0,
-            compare_timeout_s=1.0,
-            maintenance_interval_s=random.choice([0.05, 0.3, 2.0]),
-            open_batch_timeout_s=10.0,
-            writer_alive_s=5.0,
-            slice_rows_max=random.choice([3, 8, 500]),
-            decoded_rows_bytes_max=random.choice([0, 4 * 1024 * 1024]),
-            migration_step_rows=5,
-            migration_retry_s=0.5,
-        )
 
     # --- Processes
 
@@ -279,6 +274,13 @@ class World:
         )
 
     @property
+    def copies(self) -> int:
+        """In how many in-sync replicas each partition is, by the status."""
+        status = self.api.resource.status
+        placed = (status.assignment if status else None) or ()
+        return min((len(one.in_sync) for one in placed), default=0)
+
+    @property
     def is_placed(self) -> bool:
         """Whether nothing is left to move, and no pod has a replica that it should not have."""
         status = self.api.resource.status
@@ -325,6 +327,18 @@ class World:
         """Lets the process of a host go on."""
         if host in self._nodes:
             self.loop.resume(self._nodes[host])
+
+    def heal(self) -> None:
+        """Ends all faults, and starts what does not run."""
+        self.network.faults.heal()
+        self.api.faults.heal()
+        self.loop.work_s.clear()
+        for number, disk in enumerate(self.disks):
+            disk.is_full = False
+            self.resume(f"pod-{number}")
+            self.start_pod(number)
+        self.resume("operator")
+        self.start_operator()
 
     def volume(self, number: int, *, is_synced: bool) -> Volume:
         """A copy of a pod's volume: what was synced, or all of it."""

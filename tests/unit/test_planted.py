@@ -4,10 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.plants import planted, planted_fast_path, planted_standbys
+from qss_testing.plants import (
+    planted,
+    planted_batches,
+    planted_fast_path,
+    planted_replicas,
+    planted_standbys,
+)
 from qss_testing.plants.planted import Plant, plant
 
-PLANTS = (*planted.PLANTS, *planted_fast_path.PLANTS, *planted_standbys.STANDBY_PLANTS)
+PLANTS = (
+    *planted.PLANTS,
+    *planted_fast_path.PLANTS,
+    *planted_standbys.STANDBY_PLANTS,
+    *planted_batches.BATCH_PLANTS,
+    *planted_replicas.REPLICA_PLANTS,
+)
 
 
 @pytest.mark.parametrize("one", PLANTS, ids=[one.name.replace(" ", "-") for one in PLANTS])

@@ -10,6 +10,7 @@ from qss_core.spec.resource import StoreSpec
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_simulation.parts.trace import Trace
+from qss_simulation.parts.transitions import transitions
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class ApiServer:
         generation = self.resource.generation + 1
         self._store(replace(self.resource, generation=generation, spec=spec))
 
-    def edit_status(self, status: StoreStatus) -> None:
+    def edit_status(self, status: StoreStatus | None) -> None:
         """Somebody else writes the status."""
         self._store(replace(self.resource, status=status))
 
@@ -86,7 +87,13 @@ class ApiServer:
             self._trace.note("lost-publish")
             raise UnreachableError("the API server's answer was lost")
 
+    def restore_status(self, steps: int) -> None:
+        """Somebody restores the status of so many versions ago, as from a backup."""
+        self.edit_status(self._versions[-1 - min(steps, len(self._versions) - 1)].status)
+
     def _store(self, resource: StoreResource) -> None:
+        for what, detail in transitions(self.resource, resource):
+            self._trace.note(what, detail)
         self._versions.append(
             replace(resource, version=f"{resource.uid}-{len(self._versions) + 1}")
         )

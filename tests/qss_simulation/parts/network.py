@@ -6,6 +6,7 @@ Messages are values: what arrives was encoded and decoded, and shares nothing wi
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random  # noqa: TID251 seeded by the story.
 from typing import TypeVar
 
@@ -31,18 +32,43 @@ Handle = Callable[[Request], Awaitable[bytes]]
 
 
 @dataclass(slots=True)
+class Rule:
+    """What happens to the next messages to, or answers from, a host, in place of their arrival.
+
+    `path` is a part of their path; `effect` may have a message arrive.
+    """
+
+    host: str
+    path: str
+    is_answer: bool
+    times: int
+    effect: Callable[[Callable[[], None]], None]
+
+
+@dataclass(slots=True)
 class NetworkFaults:
-    """The chances of each message, and the ways that are cut."""
+    """The chances of each message, and the ways that are cut; `rules` come before these."""
 
     lost: float = 0.0
     repeated: float = 0.0
     late: float = 0.0
     cut: set[tuple[str, str]] = field(default_factory=set)  # From a machine to another one.
+    rules: list[Rule] = field(default_factory=list)
 
     def heal(self) -> None:
         """Carries all messages from now on."""
         self.lost = self.repeated = self.late = 0.0
         self.cut.clear()
+        self.rules.clear()
+
+    def rule_of(self, host: str, path: str, *, is_answer: bool) -> Rule | None:
+        """The rule of a message; it counts once."""
+        for rule in self.rules:
+            is_of_it = (rule.host, rule.is_answer) == (host, is_answer) and rule.path in path
+            if is_of_it and rule.times > 0:
+                rule.times -= 1
+                return rule
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +112,8 @@ class Network:
         sender = current_node()
         self._trace.note("send", f"{host}/{path}")
         for _ in range(1 + self._is(self.faults.repeated)):
-            self._carry(sender, host, lambda: self._arrive(sender, host, request, answered))
+            arrive = partial(self._arrive, sender, host, request, answered)
+            self._by_rule(host, request, arrive, sender, host, is_answer=False)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answered
@@ -115,11 +142,35 @@ class Network:
             answer = await server.handle(request)
         except StoreError as error:
             told = error_of(decode(encode(problem_of(error)), Problem))
-            self._carry(server.node, sender, lambda: _fail(answered, told))
+            self._answer(server, sender, request, partial(_fail, answered, told))
         except Exception as error:  # noqa: BLE001 a pod would answer 500.
             self._on_bug(error)
         else:
-            self._carry(server.node, sender, lambda: _tell(answered, answer))
+            self._answer(server, sender, request, partial(_tell, answered, answer))
+
+    def _answer(
+        self, server: _Server, sender: str, request: Request, arrive: Callable[[], None]
+    ) -> None:
+        host = host_of(server.node)
+        self._by_rule(host, request, arrive, server.node, sender, is_answer=True)
+
+    def _by_rule(
+        self,
+        host: str,
+        request: Request,
+        arrive: Callable[[], None],
+        sender: str,
+        receiver: str,
+        *,
+        is_answer: bool,
+    ) -> None:
+        """Carries a message to or from a host, unless a rule says what happens to it."""
+        rule = self.faults.rule_of(host, request.path, is_answer=is_answer)
+        if rule is None:
+            self._carry(sender, receiver, arrive)
+        else:
+            self._trace.note("ruled", f"{'answer of ' if is_answer else ''}{host}/{request.path}")
+            rule.effect(arrive)
 
     def _carry(self, sender: str, receiver: str, arrive: Callable[[], None]) -> None:
         """Has a message arrive, or not."""

@@ -16,13 +16,14 @@ from qss_core.errors import (
     StoreError,
 )
 from qss_core.model import StoreName
-from qss_core.wire.messages import StoreMetadata, decode
+from qss_core.wire.messages import CommitAnswer, StoreMetadata, decode
 from qss_simulation.history import Batch, Histories
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
 WRITER = "writer"
 _SPECULATES = 0.2
+_GIVES_UP, _WHILE_COMMITTING = 0.05, 0.7
 _ANSWER_S = 10.0  # A lost message is silence: the client's own 75 s only make the run longer.
 
 
@@ -148,18 +149,36 @@ class Driver:
             )
         else:
             staged = await self._stage(run, batch)
-            if self._random.random() < 0.03:
-                await self._runner.run(exchanges.abort(run, number))
-                raise StaleWriterError("the run gave its batch up")
-            answer = await self._runner.run(
-                exchanges.commit(
-                    run, number, staged, position=position, fingerprint=batch.fingerprint
-                )
-            )
+            if self._random.random() < _GIVES_UP:
+                await self._give_up(run, batch, staged)
+            answer = await self._commit(run, batch, staged)
         self._trace.note("acknowledged", f"{batch} {answer.sequence}")
         history.acknowledge(
             batch, answer.sequence, self._network.now_s, replayed=answer.already_applied
         )
+
+    async def _commit(self, run: Run, batch: Batch, staged: list[exchanges.Staged]) -> CommitAnswer:
+        exchange = exchanges.commit(
+            run,
+            batch.number,
+            staged,
+            position={"flights": {"0": batch.number}},
+            fingerprint=batch.fingerprint,
+        )
+        return await self._runner.run(exchange)
+
+    async def _give_up(self, run: Run, batch: Batch, staged: list[exchanges.Staged]) -> None:
+        """Gives the batch up, at times while its commit is on its way; then the run ends."""
+        commit = asyncio.ensure_future(self._commit(run, batch, staged))
+        if self._random.random() < _WHILE_COMMITTING:
+            await asyncio.wait([commit], timeout=self._random.expovariate(1 / 0.02))
+        commit.cancel()
+        await asyncio.gather(commit, return_exceptions=True)
+        answer = await self._runner.run(exchanges.abort(run, batch.number))
+        self._trace.note("given-up", f"{batch} {'decided' if answer.decided else 'dropped'}")
+        if not answer.decided:
+            self._histories.of(run.opened.store_id).give_up(batch)
+        raise StaleWriterError("the run gave its batch up")
 
     async def _stage(self, run: Run, batch: Batch) -> list[exchanges.Staged]:
         """Stages by up to three tasks at once."""

@@ -1,0 +1,280 @@
+"""Rules of batches that the simulation takes out, as `transactions.pml` has them.
+
+`make simulate PLANTED=1` takes each of them out, and a seed has to fail.
+"""
+
+from qss_testing.plants.planted import Change, Plant
+
+_STORE = "store-pod/qss_store"
+_COORDINATOR = f"{_STORE}/transactions/coordinator.py"
+_PARTICIPANT = f"{_STORE}/transactions/participant.py"
+_STAGED = f"{_STORE}/transactions/staged.py"
+_COORDINATION = f"{_STORE}/writes/coordinator_service.py"
+_PARTICIPATION = f"{_STORE}/writes/participant_service.py"
+
+BATCH_PLANTS = (
+    Plant(
+        "a sweep drops chunks without the coordinator's word",
+        (
+            Change(
+                f"{_STORE}/writes/sweeper.py",
+                '            if (await self._resolve(chunk)).verdict == "dropped":\n',
+                "            if True:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a deposed coordinator has chunks dropped",
+        (
+            Change(
+                _COORDINATION,
+                "        replica, coordinator = active_coordinator(self._pod)\n"
+                "        replica.check_active(request.epoch)\n",
+                "        coordinator = self._pod.registry.replicas[0].machine.coordinator\n",
+            ),
+            Change(
+                _COORDINATOR,
+                "        if writer_epoch > known:\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "an abort drops the chunks of all runs",
+        (
+            Change(
+                _STAGED,
+                "        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, "
+                "abort.writer_epoch)\n"
+                "    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal",
+                "        return chunk.ordinal == ordinal\n    return chunk.ordinal >= ordinal",
+            ),
+        ),
+    ),
+    Plant(
+        "an abort does not close its run",
+        (
+            Change(
+                _COORDINATION,
+                "        await outcome_of(replica, CloseWriter(writer=name, "
+                "writer_epoch=writer_epoch))\n",
+                "",
+            ),
+        ),
+    ),
+    Plant(
+        "an abort is acted on after the decision",
+        (
+            Change(
+                _COORDINATOR,
+                "        return decided is not None and decided.writer_epoch == writer_epoch\n",
+                "        return False\n",
+            ),
+            Change(
+                _COORDINATOR,
+                "        if decision is None or decision.writer != name:\n",
+                "        if True:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a decision is not checked again where it stands in the log",
+        (
+            Change(
+                _COORDINATOR,
+                "        held = self.check_run(decision.writer, decision.writer_epoch, "
+                "decision.generation)\n        self.check_order(held, decision.batch)\n",
+                "        held = self.writer(decision.writer)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a slice is refused by its batch number without the generation",
+        (
+            Change(
+                _PARTICIPANT,
+                "        if last and (stage.generation, stage.batch) <= "
+                "(last.generation, last.batch):\n",
+                "        if last and stage.batch <= last.batch:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a commit applies what is staged instead of what is decided",
+        (
+            Change(
+                _PARTICIPANT,
+                "        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, "
+                "listed)\n",
+                "        return [\n"
+                "            one for one in self.staged.values()\n"
+                "            if (one.writer, one.ordinal) == (commit.writer, ordinal)\n"
+                "        ]\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a replayed batch is acknowledged before it is complete",
+        (
+            Change(
+                _COORDINATION,
+                "            await self._logged_decision(replica)\n"
+                "            await self.finish()\n",
+                "            await self._logged_decision(replica)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a run opens before the decided batch is complete",
+        (
+            Change(
+                _COORDINATION,
+                "        await self.finish()\n        held = coordinator.writer(name)\n",
+                "        held = coordinator.writer(name)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a take-over goes on in the generation before",
+        (
+            Change(
+                _COORDINATOR,
+                "            generation=held.generation if same_query else held.generation + 1,\n",
+                "            generation=held.generation,\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a coordinator forgets its decision in a restart",
+        (Change(_COORDINATOR, "        if DECISION in rows:\n", "        if False:\n"),),
+    ),
+    Plant(
+        "a coordinator says that a batch is complete when it is decided",
+        (
+            Change(
+                _COORDINATOR,
+                "        return self.decision if self.decided > self.completed else None\n",
+                "        return None\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a repeated commit is answered before readers see the batch",
+        (
+            Change(
+                _PARTICIPATION,
+                "            shown = asyncio.create_task(replica.wait_until_shown(part.sequence))\n"
+                "            return AppendWait(replica, shown)\n",
+                "            return None\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a partition takes part while it lacks a slice",
+        (
+            Change(
+                _PARTICIPANT,
+                "        check_newest(writer, writer_epoch, self.staged.values(), last)\n"
+                "        return self.check_chunks(writer, ordinal, writer_epoch, chunks)\n",
+                "        return []\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a commit skips a sequence",
+        (
+            Change(
+                _PARTICIPANT,
+                "        if commit.sequence != self.sequence + 1:\n",
+                "        if False:\n",
+            ),
+            Change(
+                _PARTICIPATION,
+                "            if request.sequence is not None:\n",
+                "            if False:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a repeated slice is staged twice",
+        (
+            Change(
+                _PARTICIPANT,
+                "        if not self.check_stage(stage):\n            return {}\n",
+                "        self.check_stage(stage)\n",
+            ),
+            Change(
+                _PARTICIPANT,
+                "        if last and (stage.generation, stage.batch) <= "
+                "(last.generation, last.batch):\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a writer epoch is allotted twice after a fail-over",
+        (
+            Change(
+                _COORDINATOR,
+                "WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)\n",
+                "WriterEpoch(1)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a commit is shown before its rows are durable",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/apply_loop.py",
+                "            expired = await self._write_rows(offset, plan, batch)\n"
+                "            await self._changelog.sync()\n",
+                "            expired = await self._write_rows(offset, plan, batch)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a commit of several slices does not say that it has begun",
+        (
+            Change(
+                f"{_STORE}/storage/commit_rows/commit_writer.py",
+                "                    self._mark_applying(offset)\n",
+                "",
+            ),
+        ),
+    ),
+    Plant(
+        "readers see an unfinished commit after a restart",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_recovery.py",
+                "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+                "(Step.SHOW_STATE,)",
+            ),
+        ),
+    ),
+    Plant(
+        "a snapshot is taken while a commit is applied",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        async with self._parts.changing:\n"
+                "            until_s = self._context.clock.monotonic_s() + _PIN_S\n"
+                "            self._changelog.pin = (self.log.applied, until_s)\n"
+                "            await run_blocking(self.engine.checkpoint, path)\n",
+                "        await run_blocking(self.engine.checkpoint, path)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "rows move to another format while a commit is applied",
+        (
+            Change(
+                f"{_STORE}/replicas/format_change.py",
+                "        async with self._changing:\n"
+                "            families, view = self._views.families, self._views.view\n",
+                "        if True:\n"
+                "            families, view = self._views.families, self._views.view\n",
+            ),
+        ),
+    ),
+)

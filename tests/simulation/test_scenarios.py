@@ -1,0 +1,39 @@
+"""Scenarios that are written as text: each holds, and covers the cases that it names."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_simulation.scenarios.player import files, play
+from qss_simulation.scenarios.script import Line, Scenario, scenarios_in
+
+pytestmark = pytest.mark.long
+
+DIRECTORY = Path(__file__).parent / "scenarios"
+SCENARIOS = [one for path in files(DIRECTORY) for one in scenarios_in(path)]
+
+
+@pytest.mark.parametrize(
+    "scenario", SCENARIOS, ids=[f"{one.file}-{one.title.replace(' ', '-')}" for one in SCENARIOS]
+)
+def test_a_scenario_holds(scenario: Scenario) -> None:
+    outcome = play(scenario)
+    assert outcome.failure is None, outcome.failure
+
+
+def test_the_same_scenario_gives_the_same_trace() -> None:
+    assert play(SCENARIOS[0]).digest == play(SCENARIOS[0]).digest
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("the moon is full", "nobody understands"),
+        ("now 1 has 3 in sync", "does not hold"),
+        ("write 1 batch -> STALE_WRITER", "it succeeds"),
+        ("until pod-7 leads 1", "no machine is called"),
+    ],
+)
+def test_a_line_that_does_not_hold_fails_its_scenario(line: str, why: str) -> None:
+    scenario = Scenario("made", "up", "none", {}, (Line(1, line),))
+    assert why in (play(scenario).failure or "")
