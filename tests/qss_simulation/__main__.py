@@ -6,10 +6,11 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from qss_simulation import planted
-from qss_simulation.story import Outcome, run_seed
+from qss_simulation.story import Outcome, has_standbys, run_seed
 
 
 def main() -> int:
@@ -19,11 +20,13 @@ def main() -> int:
         return _replay(arguments.replay)
     if arguments.planted is not None:
         return planted.run(arguments.seeds, arguments.planted, _say)
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    seeds: Sequence[int] = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.standbys:
+        seeds = [seed for seed in seeds if has_standbys(seed)]
     return _run_all(seeds, stops=arguments.stop, traces=arguments.traces)
 
 
-def _run_all(seeds: range, *, stops: bool, traces: bool) -> int:
+def _run_all(seeds: Sequence[int], *, stops: bool, traces: bool) -> int:
     began_s = time.monotonic()
     counts: Counter[str] = Counter()
     failed: list[int] = []
@@ -78,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=200, help="the number of seeds; 200")
     parser.add_argument("--from", dest="first", type=int, default=1, help="the first seed; 1")
     parser.add_argument("--replay", type=int, help="run one seed, and print its trace")
+    parser.add_argument("--standbys", action="store_true", help="only stores with standbys")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--traces", action="store_true", help="print the digest of each trace")
     parser.add_argument("--planted", metavar="WORDS", help="put bugs with these words back")

@@ -16,6 +16,7 @@ _OF_FORMAT = 0.7
 _FORMATS = (Format.Timestamped, Format.TimestampedWithHeaders)  # Both keep the times of rows.
 _RAISED = 0.5
 _IN_TROUBLE = 0.5  # The pod has a slow disk, and loses its power soon.
+_AWAY_S, _LONG_AWAY_S, _LONG_AWAY = 0.7, 6.0, 0.4
 _COPIED = 0.7
 _WHOLE = 0.5  # Of the volumes that go back do so with all their databases.
 _VOLUME_LOOKS = 20
@@ -91,14 +92,19 @@ class Faults:
     async def _crash(self) -> None:
         number = self._pod()
         self._world.end(f"pod-{number}")
-        await self._wait(0.5)
+        await self._stay_away()
         self._world.start_pod(number)
 
     async def _power(self) -> None:
         number = self._pod()
         self._world.lose_power(number, holes=False)
-        await self._wait(1.0)
+        await self._stay_away()
         self._world.start_pod(number)
+
+    async def _stay_away(self) -> None:
+        """Mostly a moment; at times until standbys have taken over."""
+        is_long = self._world.standbys > 0 and self._random.random() < _LONG_AWAY
+        await self._wait(_LONG_AWAY_S if is_long else _AWAY_S)
 
     async def _pause(self) -> None:
         host = self._random.choice(self._world.hosts)

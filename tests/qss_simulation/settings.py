@@ -22,7 +22,7 @@ def settings_of(random: Random) -> Settings:
         finish_timeout_s=2.0,
         peer_timeout_s=2.0,
         compare_timeout_s=1.0,
-        maintenance_interval_s=random.choice([0.05, 0.3, 2.0]),
+        maintenance_interval_s=random.choice([0.1, 0.3, 2.0]),
         open_batch_timeout_s=10.0,
         writer_alive_s=5.0,
         slice_rows_max=random.choice([3, 8, 500]),

@@ -5,7 +5,7 @@ import gc
 import logging
 import sys
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random  # noqa: TID251 seeded by its argument.
@@ -28,6 +28,9 @@ _FAULTS_S = 20.0
 _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
 _CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
+# Most stores fail over soon: with the defaults few of the faults last long enough.
+_OF_QUICK, _QUICK = 0.7, ("1s", "2s")
+_TIMES = ("leaseDuration", "failoverAfter", "replicaTimeout")
 _SCALED = 0.3  # Of the runs scale their store.
 _RESTART = 0.3  # Of a person's changes in such a run are of the pods' template.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
@@ -57,6 +60,11 @@ class Outcome:
 def run_seed(seed: int) -> Outcome:
     """Runs one seed; the same seed gives the same outcome in every process."""
     return run_world(seed, _spec_of(Random(f"{seed}/spec")), _tell)
+
+
+def has_standbys(seed: int) -> bool:
+    """Whether the store of a seed has standbys from the beginning."""
+    return _spec_of(Random(f"{seed}/spec")).effective_standbys > 0
 
 
 def run_world(
@@ -124,7 +132,8 @@ def _spec_of(random: Random) -> StoreSpec:
     is_custom = random.random() < _CUSTOM
     standbys = random.choice([0, 0, 1, 2]) if STANDBYS is None else STANDBYS
     retention = random.choice(["1", "2000", "1Gi"])
-    return spec_of(standbys=standbys, retention=retention, is_custom=is_custom)
+    times = {name: random.choice(_QUICK) for name in _TIMES} if random.random() < _OF_QUICK else {}
+    return spec_of(standbys=standbys, retention=retention, is_custom=is_custom, times=times)
 
 
 def spec_of(
@@ -134,8 +143,9 @@ def spec_of(
     is_custom: bool = False,
     row_format: str = "Timestamped",
     replicas: int = _PODS,
+    times: Mapping[str, str] | None = None,
 ) -> StoreSpec:
-    """The spec of a run's store; a custom type has an index."""
+    """The spec of a run's store; a custom type has an index. `times` are members of `rebalance`."""
     own_type: dict[str, object] = {"custom": {"name": TYPE_NAME}} if is_custom else {}
     members = {
         "store": {
@@ -151,6 +161,7 @@ def spec_of(
         "replicas": replicas,
         "standbys": standbys,
         "changelog": {"retentionBytes": retention},
+        "rebalance": {**(times or {})},
     }
     return decode_spec(members)
 

@@ -1,15 +1,31 @@
 """Scenarios that are written as text: each holds, and covers the cases that it names."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from qss_simulation.scenarios.player import files, play
 from qss_simulation.scenarios.script import Line, Scenario, scenarios_in
+from qss_testing.plants.planted import ROOT
 
 pytestmark = pytest.mark.long
 
 DIRECTORY = Path(__file__).parent / "scenarios"
+CASES = [
+    *(str(number) for number in (*range(1, 15), *range(26, 49))),
+    *(
+        f"Pegasus {number}"
+        for number in (
+            *range(100, 110),
+            *range(200, 217),
+            *range(300, 307),
+            400,
+            401,
+            *range(601, 604),
+        )
+    ),
+]
 SCENARIOS = [one for path in files(DIRECTORY) for one in scenarios_in(path)]
 
 
@@ -19,6 +35,15 @@ SCENARIOS = [one for path in files(DIRECTORY) for one in scenarios_in(path)]
 def test_a_scenario_holds(scenario: Scenario) -> None:
     outcome = play(scenario)
     assert outcome.failure is None, outcome.failure
+
+
+def test_each_case_is_covered_or_has_a_reason() -> None:
+    """The cases are those of the page of the simulation; a scenario names each, or the page."""
+    covered = {case.strip() for one in SCENARIOS for case in one.cases.split(",")}
+    page = (ROOT / "tests/docs/simulation.md").read_text()
+    explained = set(re.findall(r"^\| (\d+|Pegasus \d+) \|", page, re.MULTILINE))
+    assert sorted(set(CASES) - covered - explained) == []
+    assert explained & covered == set()
 
 
 def test_the_same_scenario_gives_the_same_trace() -> None:

@@ -277,4 +277,14 @@ BATCH_PLANTS = (
             ),
         ),
     ),
+    Plant(
+        "entries that are written during a sync count as durable",
+        (
+            Change(
+                f"{_STORE}/replicas/changelog.py",
+                "logs.acknowledge(self.log, self.log.pod, syncing.end)",
+                "logs.acknowledge(self.log, self.log.pod, self.log.end)",
+            ),
+        ),
+    ),
 )

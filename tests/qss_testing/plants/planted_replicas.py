@@ -16,16 +16,6 @@ _EVERYWHERE = "    everywhere = min(durable.get(member, Offset(0)) for member in
 
 REPLICA_PLANTS = (
     Plant(
-        "entries that are written during a sync count as durable",
-        (
-            Change(
-                _CHANGELOG,
-                "logs.acknowledge(self.log, self.log.pod, syncing.end)",
-                "logs.acknowledge(self.log, self.log.pod, self.log.end)",
-            ),
-        ),
-    ),
-    Plant(
         "an active acknowledges before its own sync",
         (
             Change(
