@@ -42,6 +42,8 @@ class Faults:
             "power": self._power,
             "pause": self._pause,
             "cut": self._cut,
+            "isolate": self._isolate,
+            "blackout": self._blackout,
             "slow-disk": self._slow_disk,
             "full-disk": self._full_disk,
             "operator": self._operator,
@@ -118,6 +120,22 @@ class Faults:
         self._world.network.faults.cut |= ways
         await self._wait(3.0)
         self._world.network.faults.cut -= ways
+
+    async def _isolate(self) -> None:
+        """A pod is cut off all other machines; writers and readers still reach it."""
+        host, faults = f"pod-{self._pod()}", self._world.network.faults
+        ways = {way for one in self._world.hosts for way in ((host, one), (one, host))}
+        faults.cut |= ways
+        await self._wait(4.0)
+        faults.cut -= ways
+
+    async def _blackout(self) -> None:
+        """All pods' machines lose power at once; they come back one after the other."""
+        for number in range(self._world.pods):
+            self._world.lose_power(number, holes=False)
+        for number in self._random.sample(range(self._world.pods), self._world.pods):
+            await self._wait(0.3)
+            self._world.start_pod(number)
 
     async def _slow_disk(self) -> None:
         host = f"pod-{self._pod()}"

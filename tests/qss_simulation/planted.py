@@ -30,24 +30,37 @@ _NOT_SIMULATED = {
     "a count is of rows that are not shown": "counts are not asked for",
 }
 _FAILED = re.compile(r"^seed (\d+): (.*)", re.MULTILINE)
+_FAILED_SCENARIO = re.compile(r"^scenario (.*)", re.MULTILINE)
 
 
 def finding_seed(one: Plant, seeds: int) -> tuple[int, str] | None:
     """The first seed that fails with the mend taken out, and how; None where none does."""
     only = ["--standbys"] if one in OF_STANDBYS else []
+    found = _FAILED.search(_told(one, "--seeds", str(seeds), *only))
+    return (int(found[1]), found[2]) if found else None
+
+
+def finding_scenario(one: Plant) -> str | None:
+    """The first scenario that fails with the mend taken out, and how; None where none does."""
+    found = _FAILED_SCENARIO.search(_told(one, "--scenarios"))
+    return found[1] if found else None
+
+
+def _told(one: Plant, *arguments: str) -> str:
+    """What a simulation with the mend taken out prints, up to its first failure."""
     with tempfile.TemporaryDirectory() as directory:
         path = [*map(str, plant(one, Path(directory))), str(ROOT / "tests")]
         done = subprocess.run(
-            [sys.executable, "-m", "qss_simulation", "--seeds", str(seeds), "--stop", *only],
+            [sys.executable, "-m", "qss_simulation", "--stop", *arguments],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
             capture_output=True,
             text=True,
             check=False,
         )
-    found = _FAILED.search(done.stdout)
-    assert found or done.returncode == 0, done.stdout + done.stderr
-    return (int(found[1]), found[2]) if found else None
+    is_failed = bool(_FAILED.search(done.stdout) or _FAILED_SCENARIO.search(done.stdout))
+    assert is_failed or done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
@@ -65,6 +78,8 @@ def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
         found = finding_seed(one, seeds)
         if found is not None:
             say(f"seed {found[0]:4}  {one.name}: {found[1]}")
+        elif (scenario := finding_scenario(one)) is not None:
+            say(f"scenario   {one.name}: {scenario}")
         else:
             say(f"none       {one.name}")
             missed += 1

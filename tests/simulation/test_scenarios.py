@@ -1,17 +1,15 @@
 """Scenarios that are written as text: each holds, and covers the cases that it names."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from qss_simulation.scenarios.player import files, play
-from qss_simulation.scenarios.script import Line, Scenario, scenarios_in
+from qss_simulation.scenarios.player import all_scenarios, play
+from qss_simulation.scenarios.script import Line, Scenario
 from qss_testing.plants.planted import ROOT
 
 pytestmark = pytest.mark.long
 
-DIRECTORY = Path(__file__).parent / "scenarios"
 CASES = [
     *(str(number) for number in (*range(1, 15), *range(26, 49))),
     *(
@@ -26,7 +24,7 @@ CASES = [
         )
     ),
 ]
-SCENARIOS = [one for path in files(DIRECTORY) for one in scenarios_in(path)]
+SCENARIOS = all_scenarios()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ _WITH_ALL_FAULTS = (44, 48, 63)
 _FAULTS = (
     "again",
     "api",
+    "blackout",
     "clock",
     "crash",
     "cut",
@@ -27,7 +28,9 @@ _FAULTS = (
     "full-disk",
     "hole",
     "index",
+    "isolate",
     "messages",
+    "old-status",
     "old-volume",
     "operator",
     "pause",

@@ -10,13 +10,14 @@ from qss_core.errors import StoreError
 from qss_core.spec.resource import StoreSpec
 from qss_simulation.scenarios import breakage, writing
 from qss_simulation.scenarios.conditions import Conditions
-from qss_simulation.scenarios.script import Line, Scenario, ScriptError
+from qss_simulation.scenarios.script import Line, Scenario, ScriptError, scenarios_in
 from qss_simulation.scenarios.stage import UNTIL_S, Stage
 from qss_simulation.settings import OF_SCENARIOS
 from qss_simulation.story import Outcome, check_all, run_world, spec_of
 from qss_simulation.world import World
 
 _SEED = 1
+_DIRECTORY = Path(__file__).parents[2] / "simulation" / "scenarios"
 _Method = Callable[..., Awaitable[None] | None]
 
 
@@ -147,6 +148,6 @@ class _Player:
         self._world.heal()
 
 
-def files(directory: Path) -> list[Path]:
-    """The files of scenarios, in their order."""
-    return sorted(directory.glob("*.txt"))
+def all_scenarios() -> list[Scenario]:
+    """The scenarios of all files, in their order."""
+    return [one for path in sorted(_DIRECTORY.glob("*.txt")) for one in scenarios_in(path)]
