@@ -169,7 +169,7 @@ def spec_of(
 async def _tell(world: World) -> None:
     random = world.random("story")
     for host in world.hosts:
-        world.loop.rates[host] = random.uniform(0.95, 1.05)
+        world.loop.rates[host] = random.uniform(0.955, 1.045)
     for number in range(world.pods):
         world.start_pod(number)
     world.start_operator()

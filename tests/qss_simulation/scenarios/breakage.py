@@ -169,8 +169,11 @@ class Breakage:
     def api_well(self) -> None:
         self._world.api.faults.heal()
 
-    def status_back(self, versions: str) -> None:
-        self._world.api.restore_status(int(versions))
+    def keep_status(self, alias: str) -> None:
+        self._stage.statuses[alias] = self._stage.status
+
+    def put_status(self, alias: str) -> None:
+        self._world.api.edit_status(self._stage.statuses[alias])
 
     def status_lost(self) -> None:
         self._world.api.edit_status(None)
@@ -250,7 +253,8 @@ LINES: dict[str, str] = {
     r"the API server loses its answers": "api_loses",
     r"the API server shows older states": "api_stale",
     r"the API server is well": "api_well",
-    r"the status goes back by (\d+)": "status_back",
+    r"keep the status as (\w+)": "keep_status",
+    r"put the status (\w+) back": "put_status",
     r"the status is lost": "status_lost",
     r"another operator raises all epochs": "raise_epochs",
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",

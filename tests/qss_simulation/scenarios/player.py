@@ -17,6 +17,11 @@ from qss_simulation.story import Outcome, check_all, run_world, spec_of
 from qss_simulation.world import World
 
 _SEED = 1
+_TIMES = {
+    "lease": "leaseDuration",
+    "failover": "failoverAfter",
+    "patience": "replicaTimeout",
+}
 _DIRECTORY = Path(__file__).parents[2] / "simulation" / "scenarios"
 _Method = Callable[..., Awaitable[None] | None]
 
@@ -32,7 +37,9 @@ def play(scenario: Scenario, seed: int = _SEED) -> Outcome:
 
 def _store_of(scenario: Scenario) -> StoreSpec:
     store = {"standbys": "1", "retention": "1Gi", "format": "Timestamped", **scenario.store}
+    times = {member: store[word] for word, member in _TIMES.items() if word in store}
     return spec_of(
+        times=times,
         standbys=int(store["standbys"]),
         retention=store["retention"],
         row_format=store["format"],

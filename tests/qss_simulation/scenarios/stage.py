@@ -22,6 +22,7 @@ class Stage:
         self.world = world
         self.aliases: dict[str, str] = {}
         self.volumes: dict[str, Volume] = {}
+        self.statuses: dict[str, StoreStatus] = {}
         self.background: dict[str, asyncio.Task[object]] = {}
 
     @property
