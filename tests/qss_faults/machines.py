@@ -1,0 +1,209 @@
+"""The store that is struck: its pods, its operator, their disks and links, and its status."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from qss_client.clock import SystemClock
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import StoreError
+from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_faults.network import Network, NoNetworkError, network_of
+from qss_faults.operator_program import Place, write_places
+from qss_faults.plan import Plan
+from qss_faults.processes import Processes
+from qss_faults.volumes import NoVolumesError, Volume, directories, mounted
+from qss_operator.local.directory.files import make_directory
+from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.prepare import prepare, store
+from qss_operator.local.processes import identify
+from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.times import time_of, utc
+from qss_testing.clients.qss_command import STORE, manifest
+from qss_testing.pods.ports import free_ports
+
+OPERATOR = "operator"
+LEASE_S, SILENT_S = 2.0, 3.0
+_TIMES = {"leaseDuration": "2s", "failoverAfter": "3s", "replicaTimeout": "3s"}
+_TESTS = Path(__file__).parent.parent
+
+
+@dataclass(slots=True, kw_only=True)
+class Machines:
+    """The pods and the operator of one store, which run inside `machines_of`."""
+
+    plan: Plan
+    state: StateDirectory
+    processes: Processes
+    network: Network | None
+    volumes: list[Volume]
+    has_disks: bool
+    places: list[Place]
+    missing: list[str]  # Kinds of faults that are left out here, with the reason.
+
+    @property
+    def pods(self) -> range:
+        return range(self.plan.pods)
+
+    @property
+    def urls(self) -> list[str]:
+        """The query URLs of all pods."""
+        return [one.query for one in self.places]
+
+    def status(self) -> StoreStatus:
+        """The published status; an empty one before the first."""
+        return self.state.read_status(STORE) or StoreStatus()
+
+    def configurations(self) -> tuple[PartitionConfiguration, ...]:
+        return self.status().assignment or ()
+
+    def is_whole(self) -> bool:
+        """Whether all replicas are in sync, and status and reports say so."""
+        status = self.status()
+        degraded, ready = (
+            status.condition(kind) for kind in (ConditionType.DEGRADED, ConditionType.READY)
+        )
+        return (
+            degraded is not None
+            and degraded.reason == "Healthy"
+            and ready is not None
+            and ready.status == "True"
+            and len(self.configurations()) == self.plan.partitions
+            and all(
+                len(one.in_sync) == len(one.replicas) == 1 + self.plan.standbys
+                for one in self.configurations()
+            )
+        )
+
+    def report(self, pod: int) -> ReplicasReport | None:
+        """The report of a pod; None if it does not answer."""
+        http = SyncHttp()
+        try:
+            url = f"{self.places[pod].changelog}/control/replicas"
+            return http.get(url, ReplicasReport, 2.0)
+        except StoreError:
+            return None
+        finally:
+            http.close()
+
+    def trouble(self) -> list[str]:
+        """Why the store is not whole: conditions, configurations, and replicas in trouble."""
+        told = [
+            f"{one.type}={one.status} {one.reason}: {one.message}"
+            for one in self.status().conditions or ()
+        ]
+        told += [
+            f"partition {one.partition}: epoch {one.epoch}, active {one.active}, "
+            f"in sync {list(one.in_sync)} of {list(one.replicas)}"
+            for one in self.configurations()
+        ]
+        for pod in self.pods:
+            report = self.report(pod)
+            told.append(f"pod {pod}: {'no report' if report is None else report}")
+        return told
+
+
+def pod_name(pod: int) -> str:
+    return f"pod-{pod}"
+
+
+@contextmanager
+def machines_of(plan: Plan, directory: Path, *, plain: bool = False) -> Iterator[Machines]:
+    """Starts a store's pods and operator; their end is the end of the context.
+
+    `plain` takes neither namespaces nor disks of their own.
+    """
+    with ExitStack() as stack:
+        hosts = (*(pod_name(pod) for pod in range(plan.pods)), OPERATOR)
+        missing: list[str] = []
+        network = None if plain else _network(stack, hosts, missing)
+        volumes, has_disks = _volumes(stack, directory, plan.pods, missing, plain=plain)
+        state = StateDirectory(directory / "state")
+        # The processes end before their disks and links do.
+        processes = stack.enter_context(Processes({"PYTHONPATH": str(_TESTS)}))
+        machines = Machines(
+            plan=plan,
+            state=state,
+            processes=processes,
+            network=network,
+            volumes=volumes,
+            has_disks=has_disks,
+            places=[],
+            missing=missing,
+        )
+        _store(plan, directory, state)
+        for pod in machines.pods:
+            _add_pod(machines, pod, directory)
+        write_places(state, machines.places)
+        command = (sys.executable, "-m", "qss_faults.operator_program", str(state.path), STORE)
+        enter = network.enter(OPERATOR) if network else ()
+        processes.add(OPERATOR, (*enter, *command), directory / "operator.log", lambda _: None)
+        yield machines
+
+
+def _network(stack: ExitStack, hosts: tuple[str, ...], missing: list[str]) -> Network | None:
+    try:
+        return stack.enter_context(network_of(hosts))
+    except NoNetworkError as error:
+        missing.append(f"faults of links: {error}")
+        return None
+
+
+def _volumes(
+    stack: ExitStack, directory: Path, pods: int, missing: list[str], *, plain: bool
+) -> tuple[list[Volume], bool]:
+    if not plain:
+        try:
+            return stack.enter_context(mounted(directory, pods)), True
+        except NoVolumesError as error:
+            missing.append(f"full and slow disks: {error}")
+    return stack.enter_context(directories(directory / "plain", pods)), False
+
+
+def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:
+    file = directory / "store.yaml"
+    file.write_text(
+        manifest(
+            partitions=plan.partitions,
+            replicas=plan.pods,
+            standbys=plan.standbys,
+            rebalance=_TIMES,
+        )
+    )
+    make_directory(state.path)
+    (prepared,) = prepare([file], state)
+    store(prepared, state, str(uuid4()), time_of(utc(SystemClock())))
+
+
+def _add_pod(machines: Machines, pod: int, directory: Path) -> None:
+    state, network, name = machines.state, machines.network, pod_name(pod)
+    if network is None:
+        host, ports, enter = "127.0.0.1", free_ports(3), ()
+    else:
+        host, ports, enter = network.address(name), [8080, 8081, 8082], network.enter(name)
+    volume = machines.volumes[pod]
+    make_directory(state.pod_directory(STORE, Ordinal(pod)))
+    machines.places.append(
+        Place(
+            query=f"http://{host}:{ports[0]}",
+            changelog=f"http://{host}:{ports[1]}",
+            data=str(volume.data),
+        )
+    )
+    command = (
+        *(*enter, sys.executable, "-m", "qss_store", "--store", STORE, "--ordinal", str(pod)),
+        *("--host", host, "--data-dir", str(volume.data)),
+        *("--query-port", str(ports[0]), "--internal-port", str(ports[1])),
+        *("--ops-port", str(ports[2])),
+    )
+
+    def started(pid: int) -> None:
+        process = identify(pid)
+        if process is not None:
+            state.write_process(STORE, Ordinal(pod), process)
+
+    machines.processes.add(name, command, directory / f"{name}.log", started)

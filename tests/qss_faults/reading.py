@@ -1,0 +1,195 @@
+"""The readers: each hands its own token on, and bounds half of its reads by the last batch.
+
+`ReplicaReader` asks one replica after the other for what the replica itself has, so standbys
+answer as often as actives; a refusal is an answer, too. `ClientReader` reads with the client, as a
+program does: a read that fails within its time is counted.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from qss_client import ReadOptions, Store
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import StoreError
+from qss_core.positions import Position, decode_token, encode_token
+from qss_faults.history import SHARED_KEYS, Answer, History, judge, once, own_key, value_at
+
+READ_WITHIN_S = 2.0
+_REPLICA_WITHIN_S = 1.0
+_PAUSE_S = 0.01
+_OWN_ROWS = 60  # A scan reads the rows of so many batches.
+
+
+@dataclass(slots=True)
+class Reader:
+    """What all readers count."""
+
+    urls: list[str]
+    store: str
+    history: History
+    name: str
+    reads: int = 0
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # By fault and code.
+    longest_s: float = 0.0
+    over: threading.Event = field(default_factory=threading.Event)
+    _turn: int = 0
+    _seen: dict[int, int] = field(default_factory=dict)  # The newest batch by partition.
+
+    def repeat(self, read: Callable[[], None]) -> None:
+        """Reads until `over` is set; each read is timed, and its failure counted."""
+        while not self.over.is_set():
+            began_s = time.monotonic()
+            self.reads += 1
+            self._turn += 1
+            fault = self.history.now
+            try:
+                read()
+            except StoreError as error:
+                self.failures[fault, error.code] += 1
+                self.over.wait(_PAUSE_S)
+            self.longest_s = max(self.longest_s, time.monotonic() - began_s)
+
+    def least(self) -> int:
+        """The batch of this read's bound: every second read sees all that was acknowledged."""
+        return self.history.acknowledged if self._turn % 2 else -1
+
+    def bound(self, least: int, token: Position) -> Position:
+        """The position of the bound; its batch may be older than the last one by now."""
+        return token if least < 0 else token.merge(self.history.position_of(least))
+
+    def judged(
+        self, by: str, partition: int, answer: Mapping[str, Any], least: int, rows: dict[str, int]
+    ) -> None:
+        """Judges rows with one batch's own key, or a shared key, by the answer's position."""
+        batch, sequence = answer["batch"], answer["sequence"]
+        expected = answer["expected"](batch)
+        judge(
+            self.history,
+            Answer(
+                by=f"{self.name} {by}",
+                partition=partition,
+                batch=batch,
+                sequence=sequence,
+                least=least,
+                seen=self._seen.get(partition, -1),
+            ),
+            expected,
+            rows,
+        )
+        self._seen[partition] = max(batch, self._seen.get(partition, -1))
+
+
+@dataclass(slots=True)
+class ReplicaReader(Reader):
+    """Asks single replicas, standbys among them, for shared keys."""
+
+    refusals: Counter[str] = field(default_factory=Counter)
+    by_role: Counter[str] = field(default_factory=Counter)
+    _token: Position = Position.empty()
+
+    def run(self) -> None:
+        """Reads until `over` is set."""
+        http = SyncHttp()
+        try:
+            self.repeat(lambda: self._read(http))
+        finally:
+            http.close()
+
+    def _read(self, http: SyncHttp) -> None:
+        batches = self.history.batches
+        partition = self._turn % batches.partitions
+        number = self._turn // batches.partitions % SHARED_KEYS
+        url = self.urls[self._turn // 3 % len(self.urls)]
+        key, least = batches.shared[partition][number], self.least()
+        token = encode_token(self.bound(least, self._token))
+        asked = f"{url}/state/stores/{self.store}/{key}?scope=local&positionBound={token}"
+        try:
+            answer = http.request("GET", asked, timeout_s=_REPLICA_WITHIN_S)
+        except StoreError as error:
+            self.refusals[error.code] += 1
+            if error.code == "KEY_NOT_FOUND":
+                self.history.record("lost", f"{self.name} {url}: no key {key}")
+            if error.code == "UNREACHABLE":
+                self.over.wait(_PAUSE_S)
+            return
+        position = decode_token(answer.headers["queryable-state-position"])
+        self._token = self._token.merge(position)
+        self.judged(
+            answer.headers["queryable-state-served-by"],
+            partition,
+            {
+                "batch": self.history.batch_of(position),
+                "sequence": int(answer.headers["queryable-state-sequence"]),
+                "expected": lambda batch: {key: value_at(number, batch)},
+            },
+            least,
+            {key: json.loads(answer.body)["value"]},
+        )
+
+
+@dataclass(slots=True)
+class ClientReader(Reader):
+    """Reads with the client: shared keys, and scans of the newest batches' own keys."""
+
+    newest: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Reads until `over` is set."""
+        with Store(self.urls, self.store) as store:
+            self.repeat(lambda: self._scan(store) if self._turn % 10 == 0 else self._get(store))
+
+    def _get(self, store: Store) -> None:
+        batches = self.history.batches
+        partition = self._turn % batches.partitions
+        number = self._turn // batches.partitions % SHARED_KEYS
+        key, least = batches.shared[partition][number], self.least()
+        row = store.get(key, self._options(store, least))
+        value = -1 if row is None else int(row.value)
+        told = f"{self.name}: {key} is {value}"
+        if value < self.newest.get(key, -1):
+            self.history.record("regressed", f"{told} after {self.newest[key]}")
+        if value < value_at(number, least):
+            self.history.record("lost", f"{told}, bound by batch {least}")
+        if value > self.history.begun or value % SHARED_KEYS != number:
+            self.history.record("false", f"{told}; begun {self.history.begun}")
+        self.newest[key] = max(value, self.newest.get(key, -1))
+
+    def _scan(self, store: Store) -> None:
+        least = self.least()
+        first = max(0, self.history.acknowledged - _OWN_ROWS)
+        result = store.query(
+            "RangeQuery",
+            lower=own_key(first),
+            options=self._options(store, least),
+            limit=10 * _OWN_ROWS,
+        )
+        for partition, one in result.partition_results.items():
+            found = one.get_result() or []
+            assert one.position is not None and one.sequence is not None
+            by = f"{one.served_by} ({one.role}, epoch {one.epoch})"
+            # Shared keys are sorted behind the batches' own keys.
+            pairs = [(row["key"], row["value"]) for row in found if row["key"][0] == "b"]
+            rows = once(self.history, f"{self.name} {by}", pairs)
+            self.judged(
+                by,
+                partition,
+                {
+                    "batch": self.history.batch_of(one.position),
+                    "sequence": one.sequence,
+                    "expected": self._owned(partition, first),
+                },
+                least,
+                rows,
+            )
+
+    def _owned(self, partition: int, first: int) -> Callable[[int], dict[str, int]]:
+        return lambda batch: self.history.batches.owned(partition, first, batch)
+
+    def _options(self, store: Store, least: int) -> ReadOptions:
+        bound = self.bound(least, store.position)
+        return ReadOptions(timeout_s=READ_WITHIN_S, position_bound=bound)
