@@ -2,9 +2,7 @@
 
 `plan` chooses the faults from a seed. `run` starts the store, strikes with one fault after the
 other, waits until the store is whole again, and ends with `last_check`. `strikes` has a function
-for each kind of fault. It uses `processes` (starts pods and the operator again), `network`
-(namespaces and their links), `volumes` (small disks) and `damage` (files of a killed pod).
-`operator_program` is the operator as a process of its own, which can be killed at a chosen step.
+for each kind of fault, on the `machines`: the store's pods and operator, made of `parts`.
 
 `history` knows the content of each batch, and judges what readers saw. `writing` writes known
 batches, `reading` reads them from any replica, both without a pause.

@@ -1,4 +1,4 @@
-"""`python -m qss_faults`: strikes a store with faults of some seeds; ends with 1 if a bound broke."""
+"""`python -m qss_faults`: strikes a store by some seeds; exit code 1 if a bound broke."""
 
 import argparse
 import signal
@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from qss_faults.history import KINDS
+from qss_faults.parts.namespaces import enter, why_no_namespaces
 from qss_faults.plan import ALL, Kind, plan_of
 from qss_faults.run import Outcome, run_plan
 
@@ -19,9 +20,14 @@ def main() -> int:
     parser.add_argument("--faults", type=int, help="how many faults; by default each kind once")
     parser.add_argument("--kind", action="append", type=Kind, choices=tuple(Kind))
     parser.add_argument("--pods", type=int, help="how many pods; by default the seed chooses")
-    parser.add_argument("--plain", action="store_true", help="no namespaces, and no disks")
+    parser.add_argument("--plain", action="store_true", help="no faults of links and disks")
     parser.add_argument("--keep", type=Path, help="a new directory for the files of the run")
     given = parser.parse_args()
+    reason = "--plain was given" if given.plain else why_no_namespaces()
+    if reason is None:
+        enter("qss_faults")
+    else:
+        _say(f"faults of links and of disks are left out: {reason}")
     signal.signal(signal.SIGTERM, _leave)
     broken = 0
     for seed in range(given.first, given.first + given.seeds):
@@ -29,11 +35,11 @@ def main() -> int:
         _say(f"seed {seed}: {plan.pods} pods, standbys: {plan.standbys}")
         if given.keep is None:
             with tempfile.TemporaryDirectory(prefix="qss-faults-") as directory:
-                outcome = run_plan(plan, Path(directory), _say, plain=given.plain)
+                outcome = run_plan(plan, Path(directory), _say)
         else:
             directory = given.keep / f"seed-{seed}"
             directory.mkdir(parents=True)
-            outcome = run_plan(plan, directory, _say, plain=given.plain)
+            outcome = run_plan(plan, directory, _say)
         _tell(outcome)
         broken += not outcome.holds
     return 1 if broken else 0
@@ -49,12 +55,12 @@ def _tell(outcome: Outcome) -> None:
         _say(f"BROKEN {outcome.stuck}")
     kinds = ", ".join(f"{count} x {kind}" for kind, count in sorted(outcome.struck.items()))
     _say(f"faults: {kinds}")
-    reads = sum(one.reads for one in outcome.clients)
-    single = sum(one.reads for one in outcome.replicas)
-    refused = sum(sum(one.refusals.values()) for one in outcome.replicas)
+    replica = outcome.replica
+    refused = sum(replica.refusals.values())
     _say(
-        f"{history.acknowledged + 1} batches; {reads} reads by a client, {single} of single "
-        f"replicas ({refused} refused); {outcome.compared_rows} rows compared at the end"
+        f"{history.acknowledged + 1} batches; {outcome.client.reads} reads by a client, "
+        f"{replica.reads} of single replicas ({refused} refused); "
+        f"{outcome.compared_rows} rows compared at the end"
     )
     wrong = ", ".join(f"{history.broken[kind]} {kind}" for kind in KINDS)
     longest_s, during = outcome.longest_wait
@@ -71,6 +77,7 @@ def _say(line: str) -> None:
 
 def _leave(*_: object) -> None:
     """Has `finally` run, so that links, disks and processes end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(143)
 
 

@@ -42,8 +42,10 @@ def _are_level(machines: Machines, history: History) -> bool:
     found = _sequences(machines)
     held = machines.plan.partitions * (1 + machines.plan.standbys)
     least = history.acknowledged + 1
-    return len(found) == held and len({one[2] for one in found} | {least}) <= 2 and (
-        min(one[2] for one in found) >= least
+    return (
+        len(found) == held
+        and len({one[2] for one in found} | {least}) <= 2
+        and (min(one[2] for one in found) >= least)
     )
 
 

@@ -12,11 +12,12 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_faults.network import Network, NoNetworkError, network_of
-from qss_faults.operator_program import Place, write_places
+from qss_faults.parts.namespaces import is_inside
+from qss_faults.parts.network import Network, network_of
+from qss_faults.parts.operator_program import Place, write_places
+from qss_faults.parts.processes import Processes
+from qss_faults.parts.volumes import Volume, directories, mounted
 from qss_faults.plan import Plan
-from qss_faults.processes import Processes
-from qss_faults.volumes import NoVolumesError, Volume, directories, mounted
 from qss_operator.local.directory.files import make_directory
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
@@ -39,11 +40,9 @@ class Machines:
     plan: Plan
     state: StateDirectory
     processes: Processes
-    network: Network | None
+    network: Network | None  # With a network the pods have disks of their own, too.
     volumes: list[Volume]
-    has_disks: bool
     places: list[Place]
-    missing: list[str]  # Kinds of faults that are left out here, with the reason.
 
     @property
     def pods(self) -> range:
@@ -112,16 +111,16 @@ def pod_name(pod: int) -> str:
 
 
 @contextmanager
-def machines_of(plan: Plan, directory: Path, *, plain: bool = False) -> Iterator[Machines]:
+def machines_of(plan: Plan, directory: Path) -> Iterator[Machines]:
     """Starts a store's pods and operator; their end is the end of the context.
 
-    `plain` takes neither namespaces nor disks of their own.
+    Hosts and disks of their own need namespaces; without these the pods are on the loopback.
     """
     with ExitStack() as stack:
         hosts = (*(pod_name(pod) for pod in range(plan.pods)), OPERATOR)
-        missing: list[str] = []
-        network = None if plain else _network(stack, hosts, missing)
-        volumes, has_disks = _volumes(stack, directory, plan.pods, missing, plain=plain)
+        network = stack.enter_context(network_of(hosts)) if is_inside() else None
+        make = mounted if is_inside() else directories
+        volumes = stack.enter_context(make(directory, plan.pods))
         state = StateDirectory(directory / "state")
         # The processes end before their disks and links do.
         processes = stack.enter_context(Processes({"PYTHONPATH": str(_TESTS)}))
@@ -131,37 +130,22 @@ def machines_of(plan: Plan, directory: Path, *, plain: bool = False) -> Iterator
             processes=processes,
             network=network,
             volumes=volumes,
-            has_disks=has_disks,
             places=[],
-            missing=missing,
         )
         _store(plan, directory, state)
         for pod in machines.pods:
             _add_pod(machines, pod, directory)
         write_places(state, machines.places)
-        command = (sys.executable, "-m", "qss_faults.operator_program", str(state.path), STORE)
+        command = (
+            sys.executable,
+            "-m",
+            "qss_faults.parts.operator_program",
+            str(state.path),
+            STORE,
+        )
         enter = network.enter(OPERATOR) if network else ()
         processes.add(OPERATOR, (*enter, *command), directory / "operator.log", lambda _: None)
         yield machines
-
-
-def _network(stack: ExitStack, hosts: tuple[str, ...], missing: list[str]) -> Network | None:
-    try:
-        return stack.enter_context(network_of(hosts))
-    except NoNetworkError as error:
-        missing.append(f"faults of links: {error}")
-        return None
-
-
-def _volumes(
-    stack: ExitStack, directory: Path, pods: int, missing: list[str], *, plain: bool
-) -> tuple[list[Volume], bool]:
-    if not plain:
-        try:
-            return stack.enter_context(mounted(directory, pods)), True
-        except NoVolumesError as error:
-            missing.append(f"full and slow disks: {error}")
-    return stack.enter_context(directories(directory / "plain", pods)), False
 
 
 def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:
@@ -181,8 +165,9 @@ def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:
 
 def _add_pod(machines: Machines, pod: int, directory: Path) -> None:
     state, network, name = machines.state, machines.network, pod_name(pod)
+    enter: tuple[str, ...] = ()
     if network is None:
-        host, ports, enter = "127.0.0.1", free_ports(3), ()
+        host, ports = "127.0.0.1", free_ports(3)
     else:
         host, ports, enter = network.address(name), [8080, 8081, 8082], network.enter(name)
     volume = machines.volumes[pod]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
-from random import Random
+from random import Random  # noqa: TID251 a seed chooses.
 
 STEPS = 8  # The operator is killed before or after one of its first steps.
 
@@ -95,7 +95,7 @@ def plan_of(
     seed: int, kinds: Sequence[Kind] = ALL, count: int | None = None, pods: int | None = None
 ) -> Plan:
     """The plan of a seed: each kind once in a shuffled order, or `count` faults."""
-    random = Random(seed)  # noqa: TID251 the seed chooses the faults.
+    random = Random(seed)
     pods = pods or 3 + seed % 3
     chosen = _shuffled(random, kinds, len(kinds) if count is None else count)
     steps = cycle(random.sample(range(STEPS), STEPS))

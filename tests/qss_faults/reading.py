@@ -89,8 +89,7 @@ class ReplicaReader(Reader):
     """Asks single replicas, standbys among them, for shared keys."""
 
     refusals: Counter[str] = field(default_factory=Counter)
-    by_role: Counter[str] = field(default_factory=Counter)
-    _token: Position = Position.empty()
+    _token: Position = field(default_factory=Position.empty)
 
     def run(self) -> None:
         """Reads until `over` is set."""
@@ -170,7 +169,8 @@ class ClientReader(Reader):
         )
         for partition, one in result.partition_results.items():
             found = one.get_result() or []
-            assert one.position is not None and one.sequence is not None
+            assert one.position is not None
+            assert one.sequence is not None
             by = f"{one.served_by} ({one.role}, epoch {one.epoch})"
             # Shared keys are sorted behind the batches' own keys.
             pairs = [(row["key"], row["value"]) for row in found if row["key"][0] == "b"]

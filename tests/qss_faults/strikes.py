@@ -5,14 +5,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
+from random import Random  # noqa: TID251 a seed chooses.
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
-from qss_faults.damage import Damage, flip_sst, flip_wal, hole_wal, tear_wal
 from qss_faults.history import History
 from qss_faults.machines import LEASE_S, OPERATOR, SILENT_S, Machines, pod_name
-from qss_faults.network import CLIENTS, Network
-from qss_faults.operator_program import steps_file
+from qss_faults.parts.damage import Damage, flip_sst, flip_wal, hole_wal, tear_wal
+from qss_faults.parts.network import CLIENTS, Network
+from qss_faults.parts.operator_program import steps_file
 from qss_faults.plan import Fault, Kind
 from qss_faults.writing import FaultWriter
 from qss_testing.waiting import wait_until
@@ -114,7 +114,7 @@ def _damaged(damage: Damage) -> Callable[[Field, Fault], str]:
     """Kills a pod, and damages each of its partitions that another in-sync replica has."""
 
     def strike(field: Field, fault: Fault) -> str:
-        random = Random(fault.seed)  # noqa: TID251 the seed chooses the bytes.
+        random = Random(fault.seed)
         with_pod = _stopped(field, fault.pod)
         told = [damage(database, random) for database in with_pod]
         field.machines.processes.release(pod_name(fault.pod))

@@ -2,12 +2,11 @@
 
 A disk is filled by a file that takes its free space. Writes to a disk hang while its file system is
 frozen (the ioctl FIFREEZE, as `fsfreeze`): writers and syncs wait, and reads go on. Frozen again
-and again it is a slow disk. It needs root, a loop device and `mkfs.ext4`.
+and again it is a slow disk.
 """
 
 import fcntl
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,20 +15,6 @@ from pathlib import Path
 
 _FREEZE, _THAW = 0xC0045877, 0xC0045878
 _BYTES = 1024 * 1024 * 1024
-_PROGRAMS = ("mkfs.ext4", "mount", "umount", "losetup")
-
-
-class NoVolumesError(Exception):
-    """Disks of their own cannot be made here; the message says why."""
-
-
-def why_no_volumes() -> str | None:
-    """The reason why this process can mount no disks; None if it can."""
-    if os.geteuid() != 0:
-        return "this user is not root"
-    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
-        return f"{', '.join(missing)} is not installed"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +62,7 @@ class Volume:
 
 @contextmanager
 def mounted(directory: Path, count: int) -> Iterator[list[Volume]]:
-    """Disks for some pods inside the context. Raises NoVolumesError."""
-    if reason := why_no_volumes():
-        raise NoVolumesError(reason)
+    """Disks for some pods, inside the context and this process's own namespaces."""
     volumes = [Volume(directory / f"volume-{number}") for number in range(count)]
     try:
         for volume in volumes:
@@ -107,6 +90,4 @@ def directories(directory: Path, count: int) -> Iterator[list[Volume]]:
 
 
 def _run(*command: str, check: bool = True) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if check and done.returncode != 0:
-        raise NoVolumesError(f"{' '.join(command)}: {done.stderr.strip()}")
+    subprocess.run(command, capture_output=True, check=check)

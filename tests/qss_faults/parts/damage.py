@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from random import Random
+from random import Random  # noqa: TID251 a seed chooses.
 
 _PAGE = 4096
 _TORN_BYTES_MAX = 3000

@@ -1,4 +1,4 @@
-"""`python -m qss_faults.operator_program STATE STORE`: the operator of one store, as a process.
+"""`python -m qss_faults.parts.operator_program STATE STORE`: one store's operator, as a process.
 
 It runs the rounds of `qss up` over the same state directory, but starts no pods: so its end is the
 end of no pod, as on Kubernetes. Where the file `die-at` has a number, the operator kills itself at
@@ -116,7 +116,7 @@ class MachinesCluster:
         before = self._state.processes()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._state.processes() == before:
+                while self._state.processes() == before:  # noqa: ASYNC110 a file does not tell.
                     await asyncio.sleep(_LOOK_S)
 
 
