@@ -15,7 +15,7 @@ SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench siege test-faults sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -82,6 +82,9 @@ bench: install ## Measure every figure; writes .bench/results.json
 
 siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)
 	@PYTHONPATH=tests $(BIN)/python -m qss_siege $(SIEGE)
+
+test-faults: install ## Strike real pods with faults of SEEDS=1 seeds FROM=1 while a writer and readers run, and judge every answer; as root also links and disks (FAULTS_OPTIONS=--help)
+	@PYTHONPATH=tests $(BIN)/python -m qss_faults --seeds $(or $(SEEDS),1) --from $(or $(FROM),1) $(FAULTS_OPTIONS)
 
 testbed: ## Run a real Kubernetes of two nodes on this machine (as root; the first time it is built, 15 minutes)
 	@$(TESTBED) build

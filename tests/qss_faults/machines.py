@@ -28,8 +28,6 @@ from qss_testing.clients.qss_command import STORE, manifest
 from qss_testing.pods.ports import free_ports
 
 OPERATOR = "operator"
-LEASE_S, SILENT_S = 2.0, 3.0
-_TIMES = {"leaseDuration": "2s", "failoverAfter": "3s", "replicaTimeout": "3s"}
 _TESTS = Path(__file__).parent.parent
 
 
@@ -155,7 +153,11 @@ def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:
             partitions=plan.partitions,
             replicas=plan.pods,
             standbys=plan.standbys,
-            rebalance=_TIMES,
+            rebalance={
+                "leaseDuration": f"{plan.lease_s:g}s",
+                "failoverAfter": f"{plan.silent_s:g}s",
+                "replicaTimeout": f"{plan.silent_s:g}s",
+            },
         )
     )
     make_directory(state.path)

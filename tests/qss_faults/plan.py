@@ -89,6 +89,13 @@ class Plan:
     standbys: int
     partitions: int
     faults: tuple[Fault, ...]
+    lease_s: float = 2.0
+    silent_s: float = 3.0  # failoverAfter and replicaTimeout.
+
+    @property
+    def past_lease_s(self) -> float:
+        """How long a pod is away so that others take over and leave it out."""
+        return self.lease_s + self.silent_s + 1.0
 
 
 def plan_of(

@@ -1,4 +1,4 @@
-"""The readers: each hands its own token on, and bounds half of its reads by the last batch.
+"""The readers: each hands its own token on, bounds reads by the last batch, or asks the active.
 
 `ReplicaReader` asks one replica after the other for what the replica itself has, so standbys
 answer as often as actives; a refusal is an answer, too. `ClientReader` reads with the client, as a
@@ -25,9 +25,18 @@ _PAUSE_S = 0.01
 _OWN_ROWS = 60  # A scan reads the rows of so many batches.
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of one read. `least` is the oldest batch that its answer may show."""
+
+    least: int
+    bound: Position
+    require_active: bool = False
+
+
 @dataclass(slots=True)
 class Reader:
-    """What all readers count."""
+    """The counts of a reader, and its judgement."""
 
     urls: list[str]
     store: str
@@ -54,13 +63,16 @@ class Reader:
                 self.over.wait(_PAUSE_S)
             self.longest_s = max(self.longest_s, time.monotonic() - began_s)
 
-    def least(self) -> int:
-        """The batch of this read's bound: every second read sees all that was acknowledged."""
-        return self.history.acknowledged if self._turn % 2 else -1
-
-    def bound(self, least: int, token: Position) -> Position:
-        """The position of the bound; its batch may be older than the last one by now."""
-        return token if least < 0 else token.merge(self.history.position_of(least))
+    def asked(self, token: Position) -> "Asked":
+        """This read's options: two reads of three see all that was acknowledged before them."""
+        acknowledged = self.history.acknowledged
+        match self._turn % 3:
+            case 0:
+                return Asked(least=-1, bound=token)
+            case 1:
+                return Asked(acknowledged, token.merge(self.history.position_of(acknowledged)))
+            case _:
+                return Asked(acknowledged, token, require_active=True)
 
     def judged(
         self, by: str, partition: int, answer: Mapping[str, Any], least: int, rows: dict[str, int]
@@ -104,11 +116,16 @@ class ReplicaReader(Reader):
         partition = self._turn % batches.partitions
         number = self._turn // batches.partitions % SHARED_KEYS
         url = self.urls[self._turn // 3 % len(self.urls)]
-        key, least = batches.shared[partition][number], self.least()
-        token = encode_token(self.bound(least, self._token))
-        asked = f"{url}/state/stores/{self.store}/{key}?scope=local&positionBound={token}"
+        key, asked = batches.shared[partition][number], self.asked(self._token)
+        # The active has to know by itself that it is the one: such a read has no other bound.
+        options = (
+            "requireActive=true"
+            if asked.require_active
+            else f"positionBound={encode_token(asked.bound)}"
+        )
+        target = f"{url}/state/stores/{self.store}/{key}?scope=local&{options}"
         try:
-            answer = http.request("GET", asked, timeout_s=_REPLICA_WITHIN_S)
+            answer = http.request("GET", target, timeout_s=_REPLICA_WITHIN_S)
         except StoreError as error:
             self.refusals[error.code] += 1
             if error.code == "KEY_NOT_FOUND":
@@ -126,7 +143,7 @@ class ReplicaReader(Reader):
                 "sequence": int(answer.headers["queryable-state-sequence"]),
                 "expected": lambda batch: {key: value_at(number, batch)},
             },
-            least,
+            asked.least,
             {key: json.loads(answer.body)["value"]},
         )
 
@@ -146,25 +163,25 @@ class ClientReader(Reader):
         batches = self.history.batches
         partition = self._turn % batches.partitions
         number = self._turn // batches.partitions % SHARED_KEYS
-        key, least = batches.shared[partition][number], self.least()
-        row = store.get(key, self._options(store, least))
+        key, asked = batches.shared[partition][number], self.asked(store.position)
+        row = store.get(key, _options(asked))
         value = -1 if row is None else int(row.value)
         told = f"{self.name}: {key} is {value}"
         if value < self.newest.get(key, -1):
             self.history.record("regressed", f"{told} after {self.newest[key]}")
-        if value < value_at(number, least):
-            self.history.record("lost", f"{told}, bound by batch {least}")
+        if value < value_at(number, asked.least):
+            self.history.record("lost", f"{told}, bound by batch {asked.least}")
         if value > self.history.begun or value % SHARED_KEYS != number:
             self.history.record("false", f"{told}; begun {self.history.begun}")
         self.newest[key] = max(value, self.newest.get(key, -1))
 
     def _scan(self, store: Store) -> None:
-        least = self.least()
+        asked = self.asked(store.position)
         first = max(0, self.history.acknowledged - _OWN_ROWS)
         result = store.query(
             "RangeQuery",
             lower=own_key(first),
-            options=self._options(store, least),
+            options=_options(asked),
             limit=10 * _OWN_ROWS,
         )
         for partition, one in result.partition_results.items():
@@ -183,13 +200,17 @@ class ClientReader(Reader):
                     "sequence": one.sequence,
                     "expected": self._owned(partition, first),
                 },
-                least,
+                asked.least,
                 rows,
             )
 
     def _owned(self, partition: int, first: int) -> Callable[[int], dict[str, int]]:
         return lambda batch: self.history.batches.owned(partition, first, batch)
 
-    def _options(self, store: Store, least: int) -> ReadOptions:
-        bound = self.bound(least, store.position)
-        return ReadOptions(timeout_s=READ_WITHIN_S, position_bound=bound)
+
+def _options(asked: Asked) -> ReadOptions:
+    return ReadOptions(
+        timeout_s=READ_WITHIN_S,
+        position_bound=asked.bound,
+        require_active=asked.require_active,
+    )

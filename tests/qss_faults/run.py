@@ -24,7 +24,7 @@ _BATCHES_AFTER = 3
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What a run has found."""
+    """What one run of a plan found."""
 
     plan: Plan
     history: History
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether no bound broke."""
+        """Whether the run broke no bound."""
         return not self.stuck and not any(self.history.broken[kind] for kind in KINDS)
 
 

@@ -9,7 +9,7 @@ from random import Random  # noqa: TID251 a seed chooses.
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from qss_faults.history import History
-from qss_faults.machines import LEASE_S, OPERATOR, SILENT_S, Machines, pod_name
+from qss_faults.machines import OPERATOR, Machines, pod_name
 from qss_faults.parts.damage import Damage, flip_sst, flip_wal, hole_wal, tear_wal
 from qss_faults.parts.network import CLIENTS, Network
 from qss_faults.parts.operator_program import steps_file
@@ -17,7 +17,6 @@ from qss_faults.plan import Fault, Kind
 from qss_faults.writing import FaultWriter
 from qss_testing.waiting import wait_until
 
-_PAST_LEASE_S = LEASE_S + SILENT_S + 1.0
 _LEFT_BYTES = 1024 * 1024
 _SLOW_S, _FROZEN_S, _THAWED_S = 6.0, 0.25, 0.05
 _ENDS_WITHIN_S = 20.0
@@ -25,7 +24,7 @@ _ENDS_WITHIN_S = 20.0
 
 @dataclass(slots=True, kw_only=True)
 class Field:
-    """What a strike acts on."""
+    """The store and the load that a strike meets."""
 
     machines: Machines
     history: History
@@ -34,6 +33,10 @@ class Field:
     def wait(self, seconds: float) -> None:
         """Lets a fault last so long."""
         threading.Event().wait(seconds)
+
+    @property
+    def past_lease_s(self) -> float:
+        return self.machines.plan.past_lease_s
 
     @property
     def network(self) -> Network:
@@ -59,15 +62,15 @@ def _kill_all(field: Field, fault: Fault) -> None:
 
 
 def _pause(field: Field, fault: Fault) -> None:
-    _paused(field, [fault.pod], LEASE_S / 2)
+    _paused(field, [fault.pod], field.machines.plan.lease_s / 2)
 
 
 def _pause_past_lease(field: Field, fault: Fault) -> None:
-    _paused(field, [fault.pod], _PAST_LEASE_S)
+    _paused(field, [fault.pod], field.past_lease_s)
 
 
 def _pause_all(field: Field, fault: Fault) -> None:
-    _paused(field, list(field.machines.pods), _PAST_LEASE_S)
+    _paused(field, list(field.machines.pods), field.past_lease_s)
 
 
 def _paused(field: Field, pods: list[int], seconds: float) -> None:
@@ -86,7 +89,7 @@ def _operator(field: Field, fault: Fault) -> str:
     file.write_text(str(fault.step))
     _kill(field, fault)
     try:
-        wait_until(lambda: processes.starts(OPERATOR) > starts, _PAST_LEASE_S)
+        wait_until(lambda: processes.starts(OPERATOR) > starts, field.past_lease_s)
     except AssertionError:
         return "the operator had nothing to do at this step"
     finally:
@@ -99,7 +102,7 @@ def _operator_away(field: Field, fault: Fault) -> None:
     processes.hold(OPERATOR)
     processes.signal(OPERATOR, SIGKILL)
     _kill(field, fault)
-    field.wait(_PAST_LEASE_S)
+    field.wait(field.past_lease_s)
     processes.release(OPERATOR)
 
 
@@ -179,7 +182,7 @@ def _cut_clients(field: Field, fault: Fault) -> None:
 def _cut(field: Field, cut: Callable[[], None]) -> None:
     try:
         cut()
-        field.wait(_PAST_LEASE_S)
+        field.wait(field.past_lease_s)
     finally:
         field.network.mend()
 
@@ -191,7 +194,7 @@ def _full_disk(field: Field, fault: Fault) -> str:
     volume = field.machines.volumes[fault.pod]
     try:
         size = volume.fill(_LEFT_BYTES)
-        field.wait(_PAST_LEASE_S)
+        field.wait(field.past_lease_s)
     finally:
         volume.make_room()
     return f"{size} bytes were taken"
@@ -206,7 +209,7 @@ def _slow_disk(field: Field, fault: Fault) -> None:
 
 
 def _hung_disk(field: Field, fault: Fault) -> None:
-    _frozen(field, fault.pod, _PAST_LEASE_S)
+    _frozen(field, fault.pod, field.past_lease_s)
 
 
 def _frozen(field: Field, pod: int, seconds: float) -> None:

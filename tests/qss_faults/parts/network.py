@@ -44,7 +44,7 @@ class Network:
         )
 
     def mend(self) -> None:
-        """Brings all links back."""
+        """Brings back every link that was cut."""
         everybody = (*self.hosts, CLIENTS)
         for host in self.hosts:
             _ip("link", "set", self._port(host), "up")
