@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from qss_core.errors import (
+    CorruptionError,
     DiskFullError,
     MalformedRequestError,
     NotReadyError,
@@ -317,6 +318,23 @@ async def test_a_learner_whose_entries_were_cut_copies_the_database(
         await cluster.stop_pod(0)
         await lead(cluster, 1, 5)
         assert b"last" in rows_of(replica_of(cluster, 1))
+
+
+async def test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_database(
+    tmp_path: Path,
+) -> None:
+    """The active sends heartbeats, or a writer's entries, more often than it asks for copies."""
+    async with replicated(tmp_path, lease_ms=2 * _SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        await write(writer, await writer.epoch(), 0, ROWS)
+        await lead(cluster, 0, 3, learners=[1])
+        active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
+        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        learner.fail(CorruptionError("a block is damaged"))
+        replicas = cluster.pods[1].pod.registry.replicas
+        await wait_until_async(lambda: replicas.get(PartitionId(0), learner) is not learner)
+        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+        assert rows_of(replica_of(cluster, 1)) == ROWS[0]
 
 
 async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(

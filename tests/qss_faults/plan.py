@@ -10,7 +10,7 @@ STEPS = 8  # The operator is killed before or after one of its first steps.
 
 
 class Kind(StrEnum):
-    """A kind of fault."""
+    """The kinds of faults, by their names."""
 
     KILL = "kill"
     KILL_ALL = "kill-all"

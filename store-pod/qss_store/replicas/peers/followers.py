@@ -43,7 +43,8 @@ class _Follower:
     has_said_hello: bool = False  # In this epoch.
     is_greeted: bool = False  # Since the last request to its pod that failed.
     lost: str | None = None  # The reason why it has to be made anew.
-    needs_copy: bool = False  # The log lacks entries that this learner lacks.
+    needs_copy: bool = False  # This learner lacks entries that the log lacks, or is damaged.
+    copy_again_s: float = float("-inf")  # It is not told again before to copy the database.
     was_sent_all: bool = False  # The last request had all entries that it may get.
     heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
     watermark: Offset = _NOT_YET  # It was told this one.
@@ -140,14 +141,13 @@ class Followers:
     def takes_copy(self, pod: Ordinal) -> bool:
         """Whether the pod's learner has to be told now that it has to copy the database.
 
-        After that it says hello anew: what it has then is not known before.
+        A learner that met damage gets entries until then. After it, the learner says hello anew.
         """
-        follower = self._of_epoch()[pod]
-        if not follower.needs_copy or self._now_s() < follower.sent_s + _COPY_AGAIN_S:
+        follower, now_s = self._of_epoch()[pod], self._now_s()
+        if not follower.needs_copy or now_s < follower.copy_again_s:
             return False
-        follower.sent_s, follower.is_greeted = self._now_s(), False
-        follower.needs_copy = False
-        follower.not_before_s = follower.sent_s + _COPY_AGAIN_S
+        follower.sent_s, follower.is_greeted, follower.needs_copy = now_s, False, False
+        follower.copy_again_s = follower.not_before_s = now_s + _COPY_AGAIN_S
         self._peers = active.sent(self._peers, pod, self._changelog.log.end)
         return True
 
