@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_core.errors import CorruptionError, StoreTypeFailedError
+from qss_core.errors import StoreError, StoreTypeFailedError
 from qss_core.model import Isolation, PartitionId
 from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.types import decode_query
@@ -394,5 +394,5 @@ async def test_a_type_that_changed_its_mind_in_silence_is_found_out(cluster: Clu
     await put(cluster, {"a": "12", "b": "34"})
     await restart(cluster, Extensions(stores={"ByValue": Silent}))
     await put(cluster, {"a": None})
-    with pytest.raises(CorruptionError, match=r"Raise the type's version"):
+    with pytest.raises(StoreError, match=r"Raise the type's version"):
         await ask(cluster, index="by-first")

@@ -6,7 +6,7 @@ an index comes once for each.
 
 from collections.abc import Iterator
 
-from qss_core.errors import CorruptionError, MalformedBytesError, unreadable
+from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Sequence
 from qss_store.reads.codec import make_row_writer
 from qss_store.reads.encode.json import RowEncoder
@@ -81,7 +81,7 @@ class IndexScan:
         index_key, key = self._index.parts(index_row)
         row = self._get(key)
         if row is None:
-            raise CorruptionError(
+            raise StoreError(  # No damage: another replica has the same index rows.
                 f"index {self._index.name} names a row that does not exist: its store type "
                 "computes other index keys than before. Raise the type's version, and the indexes "
                 "are rebuilt"
