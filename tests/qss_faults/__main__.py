@@ -56,10 +56,10 @@ def _tell(outcome: Outcome) -> None:
     kinds = ", ".join(f"{count} x {kind}" for kind, count in sorted(outcome.struck.items()))
     _say(f"faults: {kinds}")
     replica = outcome.replica
-    refused = sum(replica.refusals.values())
+    refused = ", ".join(f"{count} {code}" for code, count in sorted(replica.refusals.items()))
     _say(
         f"{history.acknowledged + 1} batches; {outcome.client.reads} reads by a client, "
-        f"{replica.reads} of single replicas ({refused} refused); "
+        f"{replica.reads} of single replicas (refused: {refused or 'none'}); "
         f"{outcome.compared_rows} rows compared at the end"
     )
     wrong = ", ".join(f"{history.broken[kind]} {kind}" for kind in KINDS)

@@ -51,11 +51,16 @@ def _are_level(machines: Machines, history: History) -> bool:
 
 def _check_pod(machines: Machines, history: History, http: SyncHttp, pod: int) -> int:
     held = [int(one.partition) for one in machines.configurations() if pod in one.in_sync]
-    rows, sequences = _scanned(machines, http, pod, held)
-    compared = 0
+    if not held:
+        return 0
+    rows, answers = _scanned(machines, http, pod, held)
     for partition in held:
         told = f"partition {partition} on pod {pod} at the end"
-        last = sequences.get(partition, 0) - 1
+        answer = answers.get(partition, {})
+        if "sequence" not in answer:
+            history.record("lost", f"{told} cannot be read: {answer.get('failure')}")
+            continue
+        last = answer["sequence"] - 1
         if last < history.acknowledged:
             history.record("lost", f"{told}: {last} is its last batch, not {history.acknowledged}")
         if last > history.begun:
@@ -65,29 +70,27 @@ def _check_pod(machines: Machines, history: History, http: SyncHttp, pod: int) -
             for row in rows
             if history.batches.partition_of(row["key"]) == partition
         ]
-        compared += len(pairs)
         expected = history.batches.rows_at(partition, last)
         compare(history, told, expected, once(history, told, pairs))
-    return compared
+    return len(rows)
 
 
 def _scanned(
     machines: Machines, http: SyncHttp, pod: int, held: list[int]
-) -> tuple[list[Any], dict[int, int]]:
-    """The rows that a pod itself has, and the sequence of each partition."""
+) -> tuple[list[Any], dict[int, Any]]:
+    """The rows that a pod itself has, and the last answer of each partition."""
     url = (
         f"{machines.places[pod].query}/state/stores/{STORE}?scope=local&limit={_PAGE}"
         f"&partitions={','.join(map(str, held))}"
     )
     rows: list[Any] = []
-    sequences: dict[int, int] = {}
+    answers: dict[int, Any] = {}
     cursor: str | None = ""
     while cursor is not None:
         more = f"&cursor={cursor}" if cursor else ""
         answer = json.loads(http.request("GET", f"{url}{more}").body)
         rows += answer["rows"]
-        for partition, one in answer["partitions"].items():
-            if "sequence" in one:
-                sequences[int(partition)] = one["sequence"]
-        cursor = answer["cursor"]
-    return rows, sequences
+        answers |= {int(number): one for number, one in answer["partitions"].items()}
+        failed = any("failure" in one for one in answer["partitions"].values())
+        cursor = None if failed else answer["cursor"]
+    return rows, answers

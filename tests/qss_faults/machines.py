@@ -1,5 +1,6 @@
 """The store that is struck: its pods, its operator, their disks and links, and its status."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -121,7 +122,7 @@ def machines_of(plan: Plan, directory: Path) -> Iterator[Machines]:
         volumes = stack.enter_context(make(directory, plan.pods))
         state = StateDirectory(directory / "state")
         # The processes end before their disks and links do.
-        processes = stack.enter_context(Processes({"PYTHONPATH": str(_TESTS)}))
+        processes = stack.enter_context(Processes({"PYTHONPATH": _python_path()}))
         machines = Machines(
             plan=plan,
             state=state,
@@ -144,6 +145,11 @@ def machines_of(plan: Plan, directory: Path) -> Iterator[Machines]:
         enter = network.enter(OPERATOR) if network else ()
         processes.add(OPERATOR, (*enter, *command), directory / "operator.log", lambda _: None)
         yield machines
+
+
+def _python_path() -> str:
+    """The children's path for modules: this package, before what this process was given."""
+    return os.pathsep.join([str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     ONE_WAY = "one-way"
     ONE_WAY_OPERATOR = "one-way-operator"
     CUT_CLIENTS = "cut-clients"
+    ONLY_CLIENTS = "only-clients"
     FULL_DISK = "full-disk"
     SLOW_DISK = "slow-disk"
     HUNG_DISK = "hung-disk"
@@ -54,11 +55,15 @@ TELLS = {
     Kind.ONE_WAY: "packets from pod {pod} to pod {other} are lost, others arrive",
     Kind.ONE_WAY_OPERATOR: "packets from pod {pod} to the operator are lost, others arrive",
     Kind.CUT_CLIENTS: "packets from pod {pod} to all clients are lost, others arrive",
+    Kind.ONLY_CLIENTS: "only clients reach pod {pod}",
     Kind.FULL_DISK: "the disk of pod {pod} is full",
     Kind.SLOW_DISK: "writes to the disk of pod {pod} wait again and again",
     Kind.HUNG_DISK: "writes to the disk of pod {pod} hang past the time of a silent replica",
 }
-OF_LINKS = (Kind.CUT_OFF, Kind.CUT_PEERS, Kind.ONE_WAY, Kind.ONE_WAY_OPERATOR, Kind.CUT_CLIENTS)
+OF_LINKS = (
+    *(Kind.CUT_OFF, Kind.CUT_PEERS, Kind.ONE_WAY),
+    *(Kind.ONE_WAY_OPERATOR, Kind.CUT_CLIENTS, Kind.ONLY_CLIENTS),
+)
 OF_DISKS = (Kind.FULL_DISK, Kind.SLOW_DISK, Kind.HUNG_DISK)
 # The operator has several steps, so it is struck more often than anything else.
 ALL = (*Kind, Kind.OPERATOR, Kind.OPERATOR)
@@ -94,8 +99,8 @@ class Plan:
 
     @property
     def past_lease_s(self) -> float:
-        """How long a pod is away so that others take over and leave it out."""
-        return self.lease_s + self.silent_s + 1.0
+        """How long a pod is away so that others take over, wait for its lease, and write."""
+        return 2 * self.lease_s + self.silent_s + 2.0
 
 
 def plan_of(

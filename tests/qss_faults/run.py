@@ -117,10 +117,11 @@ def _strike_all(machines: Machines, outcome: Outcome, tell: Tell) -> None:
             continue
         began_s = time.monotonic()
         outcome.history.now = f"{number} {fault.kind}"
-        details = strike(field, fault)
-        struck_s = time.monotonic() - began_s
+        details, struck_s = "", 0.0
         outcome.struck[fault.kind] += 1
         try:
+            details = strike(field, fault)
+            struck_s = time.monotonic() - began_s
             wait_until(lambda: _is_over(machines, outcome), WHOLE_WITHIN_S)
         except AssertionError:
             outcome.stuck = f"not whole {WHOLE_WITHIN_S:g} s after fault {number}, {fault.told}"

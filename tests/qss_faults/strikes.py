@@ -19,7 +19,7 @@ from qss_testing.waiting import wait_until
 
 _LEFT_BYTES = 1024 * 1024
 _SLOW_S, _FROZEN_S, _THAWED_S = 6.0, 0.25, 0.05
-_ENDS_WITHIN_S = 20.0
+_ENDS_WITHIN_S, _WHOLE_WITHIN_S = 20.0, 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,6 +140,17 @@ def _stopped(field: Field, pod: int) -> list[Path]:
     ]
 
 
+def _flip_sst(field: Field, fault: Fault) -> str:
+    """Flips bits, lets readers meet them, and replaces the disk: no later fault meets the rest."""
+    told = _damaged(flip_sst)(field, fault)
+    field.wait(field.past_lease_s)
+    wait_until(field.machines.is_whole, _WHOLE_WITHIN_S)
+    for database in _stopped(field, fault.pod):
+        shutil.rmtree(database, ignore_errors=True)
+    field.machines.processes.release(pod_name(fault.pod))
+    return told
+
+
 def _lose_volume(field: Field, fault: Fault) -> str:
     databases = _stopped(field, fault.pod)
     data = field.machines.volumes[fault.pod].data
@@ -177,6 +188,19 @@ def _one_way_operator(field: Field, fault: Fault) -> None:
 
 def _cut_clients(field: Field, fault: Fault) -> None:
     _cut(field, lambda: field.network.drop(pod_name(fault.pod), CLIENTS))
+
+
+def _only_clients(field: Field, fault: Fault) -> None:
+    """The pod's peers and the operator are away for it: readers find an old active."""
+    name = pod_name(fault.pod)
+    others = [OPERATOR, *(pod_name(pod) for pod in field.machines.pods if pod != fault.pod)]
+
+    def cut() -> None:
+        for other in others:
+            field.network.drop(name, other)
+            field.network.drop(other, name)
+
+    _cut(field, cut)
 
 
 def _cut(field: Field, cut: Callable[[], None]) -> None:
@@ -230,7 +254,7 @@ _STRIKES: dict[Kind, Callable[[Field, Fault], str | None]] = {
     Kind.TORN_WAL: _damaged(tear_wal),
     Kind.HOLED_WAL: _damaged(hole_wal),
     Kind.FLIPPED_WAL: _damaged(flip_wal),
-    Kind.FLIPPED_SST: _damaged(flip_sst),
+    Kind.FLIPPED_SST: _flip_sst,
     Kind.LOST_VOLUME: _lose_volume,
     Kind.OPERATOR: _operator,
     Kind.OPERATOR_AWAY: _operator_away,
@@ -240,6 +264,7 @@ _STRIKES: dict[Kind, Callable[[Field, Fault], str | None]] = {
     Kind.ONE_WAY: _one_way,
     Kind.ONE_WAY_OPERATOR: _one_way_operator,
     Kind.CUT_CLIENTS: _cut_clients,
+    Kind.ONLY_CLIENTS: _only_clients,
     Kind.FULL_DISK: _full_disk,
     Kind.SLOW_DISK: _slow_disk,
     Kind.HUNG_DISK: _hung_disk,
