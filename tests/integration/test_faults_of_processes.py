@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from qss_faults.history import KINDS, Answer, Batches, History, compare, judge, once
-from qss_faults.plan import ALL, Kind, plan_of
+from qss_faults.content import content_of
+from qss_faults.history import KINDS, SHARED_KEYS, Answer, Batches, History, compare, judge, once
+from qss_faults.plan import ALL, CONTENTS, KEY_VALUE, Kind, plan_of
 from qss_faults.run import run_plan
 
 KINDS_OF_FAULTS = (Kind.OPERATOR, Kind.TORN_WAL)
@@ -29,6 +30,20 @@ def test_a_seed_chooses_the_same_faults_each_time() -> None:
     assert plan_of(7) == plan_of(7)
     assert plan_of(7).faults != plan_of(8).faults
     assert {fault.kind for fault in plan_of(7).faults} == set(ALL)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_points_scans_and_the_last_check_expect_the_same_rows(name: str) -> None:
+    batches = Batches(PARTITIONS)
+    content = content_of(name, batches)
+    for partition in range(PARTITIONS):
+        rows = content.rows_at(partition, 20)
+        assert content.queried(partition, 20, 20).items() <= rows.items()
+        for number, key in enumerate(batches.shared[partition]):
+            assert content.expected(key, number, 20, 20).items() <= rows.items()
+    whole = [content.rows_at(partition, 20) for partition in range(PARTITIONS)]
+    keys = 21 + PARTITIONS * (SHARED_KEYS if name == KEY_VALUE else 21)
+    assert sum(map(len, whole)) == keys
 
 
 def history() -> History:

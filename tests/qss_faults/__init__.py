@@ -4,6 +4,7 @@
 other, waits until the store is whole again, and ends with `last_check`. `strikes` has a function
 for each kind of fault, on the `machines`: the store's pods and operator, made of `parts`.
 
-`history` knows the content of each batch, and judges what readers saw. `writing` writes known
-batches, `reading` reads them from any replica, both without a pause.
+`history` knows the rows of each batch, and judges what readers saw. `content` says how a type of
+store takes and shows them. `writing` writes the batches, `reading` reads them from any replica,
+both without a pause.
 """

@@ -32,7 +32,7 @@ def main() -> int:
     broken = 0
     for seed in range(given.first, given.first + given.seeds):
         plan = plan_of(seed, given.kind or ALL, given.faults, given.pods)
-        _say(f"seed {seed}: {plan.pods} pods, standbys: {plan.standbys}")
+        _say(f"seed {seed}: {plan.content}, {plan.pods} pods, standbys: {plan.standbys}")
         if given.keep is None:
             with tempfile.TemporaryDirectory(prefix="qss-faults-") as directory:
                 outcome = run_plan(plan, Path(directory), _say)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from qss_client.http.sync_http import SyncHttp
+from qss_faults.content import Content
 from qss_faults.history import History, compare, once
 from qss_faults.machines import Machines
 from qss_testing.clients.qss_command import STORE
@@ -13,7 +14,7 @@ _WITHIN_S = 30.0
 _PAGE = 10_000
 
 
-def check_replicas(machines: Machines, history: History) -> int:
+def check_replicas(machines: Machines, history: History, content: Content) -> int:
     """Compares all replicas, when the writer has ended; returns the number of compared rows."""
     http = SyncHttp()
     try:
@@ -21,7 +22,7 @@ def check_replicas(machines: Machines, history: History) -> int:
     except AssertionError:
         history.record("lost", f"replicas stay behind: {_sequences(machines)}")
     try:
-        return sum(_check_pod(machines, history, http, pod) for pod in machines.pods)
+        return sum(_check_pod(machines, history, content, http, pod) for pod in machines.pods)
     finally:
         http.close()
 
@@ -49,11 +50,13 @@ def _are_level(machines: Machines, history: History) -> bool:
     )
 
 
-def _check_pod(machines: Machines, history: History, http: SyncHttp, pod: int) -> int:
+def _check_pod(
+    machines: Machines, history: History, content: Content, http: SyncHttp, pod: int
+) -> int:
     held = [int(one.partition) for one in machines.configurations() if pod in one.in_sync]
     if not held:
         return 0
-    rows, answers = _scanned(machines, http, pod, held)
+    rows, answers = _scanned(machines, content, http, pod, held)
     for partition in held:
         told = f"partition {partition} on pod {pod} at the end"
         answer = answers.get(partition, {})
@@ -66,21 +69,21 @@ def _check_pod(machines: Machines, history: History, http: SyncHttp, pod: int) -
         if last > history.begun:
             history.record("doubled", f"{told}: {last + 1} batches, {history.begun + 1} begun")
         pairs = [
-            (row["key"], row["value"])
+            content.pair(row)
             for row in rows
             if history.batches.partition_of(row["key"]) == partition
         ]
-        expected = history.batches.rows_at(partition, last)
+        expected = content.rows_at(partition, last)
         compare(history, told, expected, once(history, told, pairs))
     return len(rows)
 
 
 def _scanned(
-    machines: Machines, http: SyncHttp, pod: int, held: list[int]
+    machines: Machines, content: Content, http: SyncHttp, pod: int, held: list[int]
 ) -> tuple[list[Any], dict[int, Any]]:
     """The rows that a pod itself has, and the last answer of each partition."""
     url = (
-        f"{machines.places[pod].query}/state/stores/{STORE}?scope=local&limit={_PAGE}"
+        f"{machines.places[pod].query}{content.scan_path(STORE)}&limit={_PAGE}"
         f"&partitions={','.join(map(str, held))}"
     )
     rows: list[Any] = []

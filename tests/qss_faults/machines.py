@@ -13,6 +13,8 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_faults.content import content_of
+from qss_faults.history import Batches
 from qss_faults.parts.namespaces import is_inside
 from qss_faults.parts.network import Network, network_of
 from qss_faults.parts.operator_program import Place, write_places
@@ -158,6 +160,7 @@ def _store(plan: Plan, directory: Path, state: StateDirectory) -> None:
         manifest(
             partitions=plan.partitions,
             replicas=plan.pods,
+            store=dict(content_of(plan.content, Batches(plan.partitions)).spec),
             standbys=plan.standbys,
             rebalance={
                 "leaseDuration": f"{plan.lease_s:g}s",

@@ -60,6 +60,7 @@ TELLS = {
     Kind.SLOW_DISK: "writes to the disk of pod {pod} wait again and again",
     Kind.HUNG_DISK: "writes to the disk of pod {pod} hang past the time of a silent replica",
 }
+KEY_VALUE, DUPLICATES = CONTENTS = ("KeyValue", "Window with duplicates")
 OF_LINKS = (
     *(Kind.CUT_OFF, Kind.CUT_PEERS, Kind.ONE_WAY),
     *(Kind.ONE_WAY_OPERATOR, Kind.CUT_CLIENTS, Kind.ONLY_CLIENTS),
@@ -93,6 +94,7 @@ class Plan:
     pods: int
     standbys: int
     partitions: int
+    content: str
     faults: tuple[Fault, ...]
     lease_s: float = 2.0
     silent_s: float = 3.0  # failoverAfter and replicaTimeout.
@@ -116,6 +118,7 @@ def plan_of(
         pods=pods,
         standbys=1 + seed % 2,
         partitions=4,
+        content=CONTENTS[seed // 2 % 2],
         faults=tuple(_fault(random, kind, pods, next(steps)) for kind in chosen),
     )
 

@@ -5,7 +5,6 @@ answer as often as actives; a refusal is an answer, too. `ClientReader` reads wi
 program does: a read that fails within its time is counted.
 """
 
-import json
 import threading
 import time
 from collections import Counter
@@ -16,13 +15,14 @@ from typing import Any
 from qss_client import ReadOptions, Store
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
-from qss_core.positions import Position, decode_token, encode_token
-from qss_faults.history import SHARED_KEYS, Answer, History, judge, once, own_key, value_at
+from qss_core.positions import Position, encode_token
+from qss_faults.content import Content, KeyValues
+from qss_faults.history import SHARED_KEYS, Answer, History, judge, once, value_at
 
 READ_WITHIN_S = 2.0
 _REPLICA_WITHIN_S = 1.0
 _PAUSE_S = 0.01
-_OWN_ROWS = 60  # A scan reads the rows of so many batches.
+_ROWS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Reader:
     urls: list[str]
     store: str
     history: History
+    content: Content
     name: str
     reads: int = 0
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # By fault and code.
@@ -121,9 +122,10 @@ class ReplicaReader(Reader):
         key, asked = batches.shared[partition][number], self.asked(self._token)
         options = f"&positionBound={encode_token(asked.bound)}" if asked.bound.topics else ""
         options += "&requireActive=true" * asked.require_active
-        target = f"{url}/state/stores/{self.store}/{key}?scope=local{options}"
+        last = self.history.acknowledged
+        target = f"{url}{self.content.path(self.store, key, last)}{options}"
         try:
-            answer = http.request("GET", target, timeout_s=_REPLICA_WITHIN_S)
+            point = self.content.point(http.request("GET", target, timeout_s=_REPLICA_WITHIN_S))
         except StoreError as error:
             self.refusals[error.code] += 1
             if error.code == "KEY_NOT_FOUND":
@@ -131,18 +133,17 @@ class ReplicaReader(Reader):
             if error.code == "UNREACHABLE":
                 self.over.wait(_PAUSE_S)
             return
-        position = decode_token(answer.headers["queryable-state-position"])
-        self._token = self._token.merge(position)
+        self._token = self._token.merge(point.position)
         self.judged(
-            answer.headers["queryable-state-served-by"],
+            point.by,
             partition,
             {
-                "batch": self.history.batch_of(position),
-                "sequence": int(answer.headers["queryable-state-sequence"]),
-                "expected": lambda batch: {key: value_at(number, batch)},
+                "batch": self.history.batch_of(point.position),
+                "sequence": point.sequence,
+                "expected": lambda batch: self.content.expected(key, number, last, batch),
             },
             asked,
-            {key: json.loads(answer.body)["value"]},
+            once(self.history, f"{self.name} {point.by}", point.pairs),
         )
 
 
@@ -155,7 +156,10 @@ class ClientReader(Reader):
     def run(self) -> None:
         """Reads until `over` is set."""
         with Store(self.urls, self.store) as store:
-            self.repeat(lambda: self._scan(store) if self._turn % 10 == 0 else self._get(store))
+            self.repeat(lambda: self._get(store) if self._is_point() else self._scan(store))
+
+    def _is_point(self) -> bool:
+        return isinstance(self.content, KeyValues) and self._turn % 10 > 0
 
     def _get(self, store: Store) -> None:
         batches = self.history.batches
@@ -175,35 +179,31 @@ class ClientReader(Reader):
 
     def _scan(self, store: Store) -> None:
         asked = self.asked(store.position)
-        first = max(0, self.history.acknowledged - _OWN_ROWS)
+        last = self.history.acknowledged
+        query = self.content.query(last)
         result = store.query(
-            "RangeQuery",
-            lower=own_key(first),
-            options=_options(asked),
-            limit=10 * _OWN_ROWS,
+            query.pop("type"), options=_options(asked), limit=_ROWS_MAX, members=query
         )
         for partition, one in result.partition_results.items():
             found = one.get_result() or []
             assert one.position is not None
             assert one.sequence is not None
             by = f"{one.served_by} ({one.role}, epoch {one.epoch})"
-            # Shared keys are sorted behind the batches' own keys.
-            pairs = [(row["key"], row["value"]) for row in found if row["key"][0] == "b"]
-            rows = once(self.history, f"{self.name} {by}", pairs)
+            rows = once(self.history, f"{self.name} {by}", map(self.content.pair, found))
             self.judged(
                 by,
                 partition,
                 {
                     "batch": self.history.batch_of(one.position),
                     "sequence": one.sequence,
-                    "expected": self._owned(partition, first),
+                    "expected": self._queried(partition, last),
                 },
                 asked,
                 rows,
             )
 
-    def _owned(self, partition: int, first: int) -> Callable[[int], dict[str, int]]:
-        return lambda batch: self.history.batches.owned(partition, first, batch)
+    def _queried(self, partition: int, last: int) -> Callable[[int], dict[str, int]]:
+        return lambda batch: self.content.queried(partition, last, batch)
 
 
 def _options(asked: Asked) -> ReadOptions:

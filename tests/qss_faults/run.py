@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from qss_faults.content import content_of
 from qss_faults.history import KINDS, SHARED_KEYS, Batches, History
 from qss_faults.last_check import check_replicas
 from qss_faults.machines import Machines, machines_of
@@ -63,19 +64,22 @@ def run_plan(plan: Plan, directory: Path, tell: Tell) -> Outcome:
             _strike_all(machines, outcome, tell)
         outcome.history.now = "the end"
         if not outcome.stuck:
-            outcome.compared_rows = check_replicas(machines, outcome.history)
+            outcome.compared_rows = check_replicas(
+                machines, outcome.history, outcome.writer.content
+            )
         return outcome
 
 
 def _outcome(plan: Plan, machines: Machines) -> Outcome:
     history = History(Batches(plan.partitions))
+    content = content_of(plan.content, history.batches)
     urls = machines.urls
     return Outcome(
         plan=plan,
         history=history,
-        writer=FaultWriter(urls, STORE, history),
-        client=ClientReader(urls, STORE, history, "client"),
-        replica=ReplicaReader(urls, STORE, history, "reader"),
+        writer=FaultWriter(urls, STORE, history, content),
+        client=ClientReader(urls, STORE, history, content, "client"),
+        replica=ReplicaReader(urls, STORE, history, content, "reader"),
     )
 
 

@@ -9,8 +9,8 @@ from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import Run, commit, discover, open_writer, stage, write_batch
 from qss_core.errors import BatchClosedError, StoreError
+from qss_faults.content import Content
 from qss_faults.history import WRITER, History
-from qss_testing.writers.writer import Record, slices
 
 _LIMITS = RetryLimits(deadline_s=60.0, longest_wait_s=0.5)
 _PAUSE_S = 0.2
@@ -23,6 +23,7 @@ class FaultWriter:
     urls: list[str]
     store: str
     history: History
+    content: Content
     failures: list[str] = field(default_factory=list)
     runs: int = 0
     over: threading.Event = field(default_factory=threading.Event)
@@ -75,8 +76,7 @@ class FaultWriter:
 
     def _write(self, http: SyncHttp, run: Run, batch: int) -> None:
         """Even batches go with the decision, odd ones are staged; a repeat has one fingerprint."""
-        rows = [Record(key, value) for key, value in self.history.batches.rows_of(batch).items()]
-        made = slices(run.opened.metadata.definition, rows)
+        made = self.content.slices(run.opened.metadata.definition, batch)
         told: dict[str, Any] = {
             "position": {"input": {"0": batch}},
             "fingerprint": str(batch),
