@@ -11,12 +11,12 @@ from qss_faults.history import KINDS, SHARED_KEYS, Answer, Batches, History, com
 from qss_faults.plan import ALL, CONTENTS, KEY_VALUE, Kind, plan_of
 from qss_faults.run import run_plan
 
-KINDS_OF_FAULTS = (Kind.OPERATOR, Kind.TORN_WAL)
+KINDS_OF_FAULTS = (Kind.TORN_WAL, Kind.DRIVER, Kind.PAUSE)
 PARTITIONS = 4
 
 
 @pytest.mark.long
-def test_a_killed_operator_and_torn_wals_cost_no_acknowledged_batch(tmp_path: Path) -> None:
+def test_torn_wals_a_new_run_and_a_pause_cost_no_acknowledged_batch(tmp_path: Path) -> None:
     plan = replace(plan_of(2, KINDS_OF_FAULTS, pods=3), lease_s=1.0, silent_s=2.0)
     said: list[str] = []
     outcome = run_plan(plan, tmp_path, said.append)
