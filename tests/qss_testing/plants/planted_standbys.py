@@ -334,6 +334,41 @@ STANDBY_PLANTS = (
         ),
         f"{_LEASES}::test_a_replica_is_bound_by_promises_that_its_active_will_not_release",
     ),
+    Plant(
+        "a learner that takes entries is never told to copy",
+        (
+            Change(
+                f"{_PEERS}/followers.py",
+                "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
+                "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
+            ),
+        ),
+        f"{_STANDBYS}::test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_database",
+    ),
+    Plant(
+        "damage that a read meets is told to nobody",
+        (
+            Change(
+                f"{_STORE}/reads/scans/read_ahead.py",
+                "            self._meet_damage(error)\n            raise\n",
+                "            assert error\n            raise\n",
+            ),
+        ),
+        "tests/unit/qss_store/reads/test_read_ahead.py"
+        "::test_damage_behind_the_first_rows_is_told_to_the_replica",
+    ),
+    Plant(
+        "a read asks no other replica after damage",
+        (
+            Change(
+                f"{_STORE}/reads/routing/replica_router.py",
+                "_ELSEWHERE = (\n    AccessUnknownError,\n    CorruptionError,\n",
+                "_ELSEWHERE = (\n    AccessUnknownError,\n",
+            ),
+        ),
+        "tests/unit/qss_store/reads/test_replica_router.py"
+        "::test_after_the_damage_of_one_replica_the_others_are_asked",
+    ),
 )
 
 if __name__ == "__main__":
