@@ -226,9 +226,9 @@ BATCH_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/apply_loop.py",
-                "            expired = await self._write_rows(offset, plan, batch)\n"
+                "            late = await self._write_rows(offset, plan, batch)\n"
                 "            await self._changelog.sync()\n",
-                "            expired = await self._write_rows(offset, plan, batch)\n",
+                "            late = await self._write_rows(offset, plan, batch)\n",
             ),
         ),
     ),
@@ -258,8 +258,7 @@ BATCH_PLANTS = (
             Change(
                 f"{_STORE}/replicas/replica.py",
                 "        async with self._parts.changing:\n"
-                "            until_s = self._context.clock.monotonic_s() + _PIN_S\n"
-                "            self._changelog.pin = (self.log.applied, until_s)\n"
+                "            self._changelog.pin = (self.log.applied, self._now_s() + _PIN_S)\n"
                 "            await run_blocking(self.engine.checkpoint, path)\n",
                 "        await run_blocking(self.engine.checkpoint, path)\n",
             ),

@@ -349,25 +349,25 @@ STANDBY_PLANTS = (
         "damage that a read meets is told to nobody",
         (
             Change(
-                f"{_STORE}/reads/scans/read_ahead.py",
-                "            self._meet_damage(error)\n            raise\n",
-                "            assert error\n            raise\n",
+                f"{_STORE}/reads/context.py",
+                "        if isinstance(answer, CorruptionError):\n",
+                "        if answer is self and isinstance(answer, CorruptionError):\n",
             ),
         ),
-        "tests/unit/qss_store/reads/test_read_ahead.py"
-        "::test_damage_behind_the_first_rows_is_told_to_the_replica",
+        "tests/integration/test_queries_damage.py"
+        "::test_another_replica_answers_and_the_pod_reports_the_damage",
     ),
     Plant(
-        "a read asks no other replica after damage",
+        "a read asks no other replica after one that is rolled back",
         (
             Change(
                 f"{_STORE}/reads/routing/replica_router.py",
-                "_ELSEWHERE = (\n    AccessUnknownError,\n    CorruptionError,\n",
-                "_ELSEWHERE = (\n    AccessUnknownError,\n",
+                "    OverloadedError,\n    RolledBackError,\n    StoreNotFoundError,\n",
+                "    OverloadedError,\n    StoreNotFoundError,\n",
             ),
         ),
         "tests/unit/qss_store/reads/test_replica_router.py"
-        "::test_after_the_damage_of_one_replica_the_others_are_asked",
+        "::test_where_one_replica_is_rolled_back_the_others_are_asked",
     ),
 )
 

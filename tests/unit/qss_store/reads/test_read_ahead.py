@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_core.errors import CorruptionError
 from qss_store.reads.scans.read_ahead import ReadAhead
 
 Rows = list[tuple[bytes, bytes]]
@@ -86,16 +84,3 @@ def test_large_rows_behind_small_ones_are_not_read_early() -> None:
     while taken < 200 * BYTES_MAX:
         taken += sum(map(len, ahead.take(500)[1]))
         assert read <= taken + BYTES_MAX
-
-
-def test_damage_behind_the_first_rows_is_told_to_the_replica() -> None:
-    damage, told = CorruptionError("a block is damaged"), list[CorruptionError]()
-
-    def rows() -> Iterator[tuple[bytes, bytes]]:
-        yield from rows_of([BYTES_MAX])
-        raise damage
-
-    ahead = ReadAhead(rows(), BYTES_MAX, told.append)
-    with pytest.raises(CorruptionError):
-        ahead.take(1)
-    assert told == [damage]
