@@ -1,10 +1,6 @@
 """Standbys over HTTP and RocksDB: every in-sync replica has what was acknowledged."""
 
-import asyncio
 import shutil
-import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,49 +13,15 @@ from qss_core.errors import (
     NotReadyError,
     StaleEpochError,
 )
-from qss_core.model import Ordinal, PartitionId, StoreSettings
-from qss_store.replicas.replica import Replica
+from qss_core.model import Ordinal, PartitionId
 from qss_store.replication.messages import SnapshotPartRequest, SnapshotRequest
-from qss_testing.pods.stores import configuration, open_rocksdb
-from qss_testing.pods.write_cluster import Chunks, Rows, WriteCluster, Writer, write_cluster
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
 _SHORT_LEASE_MS = 1500  # For tests that wait until a lease has run out.
 _LONG_LEASE_MS = 600_000  # For tests that do not.
-
-
-@asynccontextmanager
-async def replicated(tmp_path: Path, pods: int = 2, **limits: int) -> AsyncIterator[WriteCluster]:
-    """One partition, active on pod 0, with a standby on pod 1."""
-    settings = StoreSettings(**limits)
-    async with write_cluster(
-        tmp_path, pods=pods, partitions=1, limits=settings, open_engine=open_rocksdb()
-    ) as cluster:
-        await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
-        await cluster.until_led()
-        yield cluster
-
-
-def replica_of(cluster: WriteCluster, pod: int) -> Replica:
-    return cluster.pods[pod].pod.registry.replicas[PartitionId(0)]
-
-
-def rows_of(replica: Replica) -> dict[bytes, bytes]:
-    """The rows that readers of one replica see."""
-    view = replica.view
-    return {} if view is None else {key: value[8:] for key, value in view.snapshot.scan()}
-
-
-async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:
-    chunks: Chunks = await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", rows)
-    (await writer.commit(epoch, batch, chunks)).json()
-
-
-async def lead(cluster: WriteCluster, active: int, epoch: int, **others: list[int]) -> None:
-    """Makes a pod the active, and waits until it may act."""
-    await cluster.assign([configuration(0, active, epoch=epoch, **others)])
-    await cluster.until_led()
 
 
 async def test_what_is_acknowledged_is_on_the_disk_of_the_standby(tmp_path: Path) -> None:
@@ -240,31 +202,6 @@ async def test_a_learner_takes_the_log_and_then_counts(tmp_path: Path) -> None:
         assert replica_of(cluster, 1).durable_end >= replica_of(cluster, 0).log.watermark
 
 
-async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with replicated(tmp_path, pods=3) as cluster:
-        await lead(cluster, 0, 3, standbys=[1, 2])
-        writer, active = cluster.writer(0), replica_of(cluster, 0)
-        epoch = await writer.epoch()
-        chunks = await writer.stage(epoch, 0, f"{epoch}.t0.0", ROWS)
-        goes_on = threading.Event()
-        monkeypatch.setattr(active.engine, "checkpoint", lambda _: goes_on.wait())
-        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))  # The commit waits.
-        try:
-            commit = asyncio.create_task(writer.commit(epoch, 0, chunks))
-            await wait_until_async(lambda: active.log.applied < active.log.watermark)
-            await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
-            assert active.log.configuration.epoch == 4
-            await wait_until_async(active.followers.has_lease)
-            assert active.silent_followers() == ()
-        finally:
-            goes_on.set()
-        await asyncio.gather(copying, commit)
-        await cluster.until_led()
-        (await writer.commit(epoch, 0, chunks)).json()
-
-
 async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: Path) -> None:
     """It is about to restart. A learner that counts would hold the writer up for as long."""
     async with replicated(tmp_path) as cluster:
@@ -356,26 +293,6 @@ async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one
         )
         with pytest.raises(MalformedRequestError):
             await snapshots.part(part)
-
-
-async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
-    tmp_path: Path,
-) -> None:
-    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer = cluster.writer(0)
-        epoch = await writer.epoch()
-        await write(writer, epoch, 0, ROWS)
-        failed = replica_of(cluster, 0)
-        failed.fail(ZeroDivisionError("a bug"))
-        (report,) = cluster.pods[0].pod.report().replicas
-        assert report.is_stopped
-        refused = (await writer.open("run-2")).problem(503, "NOT_READY")
-        assert "another one has to take over" in refused["detail"]
-        await lead(cluster, 1, 3, learners=[0])
-        active = replica_of(cluster, 1)
-        await wait_until_async(lambda: active.followers.caught_up() == (0,))
-        assert replica_of(cluster, 0) is not failed
-        assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
 
 
 async def test_an_active_whose_volume_went_back_is_found_by_its_standby(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ class Breakage:
     """Each method is a line; its pattern is in LINES."""
 
     def __init__(self, stage: Stage) -> None:
-        """Everything works at first."""
+        """At first nothing is broken in the world."""
         self._stage = stage
         self._world = stage.world
 

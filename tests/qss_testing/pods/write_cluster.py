@@ -45,7 +45,7 @@ from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api
 from qss_testing.pods.ports import PortsByOrdinal, port_of
-from qss_testing.pods.stores import configuration, make_definition, open_memory
+from qss_testing.pods.stores import configuration, make_definition, open_memory, open_rocksdb
 from qss_testing.waiting import wait_until_async
 
 Rows = Mapping[bytes, bytes | None]
@@ -343,3 +343,36 @@ async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chun
     decision = coordination.make_decision(coordinator, held, batch, request, carries_rows=False)
     await replica.append(Decide(decision=decision))
     assert coordinator.unfinished is not None
+
+
+@asynccontextmanager
+async def replicated(tmp_path: Path, pods: int = 2, **limits: int) -> AsyncIterator[WriteCluster]:
+    """One partition, active on pod 0, with a standby on pod 1."""
+    settings = StoreSettings(**limits)
+    async with write_cluster(
+        tmp_path, pods=pods, partitions=1, limits=settings, open_engine=open_rocksdb()
+    ) as cluster:
+        await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
+        await cluster.until_led()
+        yield cluster
+
+
+def replica_of(cluster: WriteCluster, pod: int) -> Replica:
+    return cluster.pods[pod].pod.registry.replicas[PartitionId(0)]
+
+
+def rows_of(replica: Replica) -> dict[bytes, bytes]:
+    """The rows that readers of one replica see."""
+    view = replica.view
+    return {} if view is None else {key: value[8:] for key, value in view.snapshot.scan()}
+
+
+async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:
+    chunks: Chunks = await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", rows)
+    (await writer.commit(epoch, batch, chunks)).json()
+
+
+async def lead(cluster: WriteCluster, active: int, epoch: int, **others: list[int]) -> None:
+    """Makes a pod the active, and waits until it may act."""
+    await cluster.assign([configuration(0, active, epoch=epoch, **others)])
+    await cluster.until_led()

@@ -1,0 +1,59 @@
+"""Standbys whose active fails by a bug, or is busy for long."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
+from qss_testing.waiting import wait_until_async
+
+ROWS = {0: {b"a": b"1", b"b": b"2"}}
+_SHORT_LEASE_MS = 1500
+
+
+async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        writer, active = cluster.writer(0), replica_of(cluster, 0)
+        epoch = await writer.epoch()
+        chunks = await writer.stage(epoch, 0, f"{epoch}.t0.0", ROWS)
+        goes_on = threading.Event()
+        monkeypatch.setattr(active.engine, "checkpoint", lambda _: goes_on.wait())
+        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))  # The commit waits.
+        try:
+            commit = asyncio.create_task(writer.commit(epoch, 0, chunks))
+            await wait_until_async(lambda: active.log.applied < active.log.watermark)
+            await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
+            assert active.log.configuration.epoch == 4
+            await wait_until_async(active.followers.has_lease)
+            assert active.silent_followers() == ()
+        finally:
+            goes_on.set()
+        await asyncio.gather(copying, commit)
+        await cluster.until_led()
+        (await writer.commit(epoch, 0, chunks)).json()
+
+
+async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        failed = replica_of(cluster, 0)
+        failed.fail(ZeroDivisionError("a bug"))
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.is_stopped
+        refused = (await writer.open("run-2")).problem(503, "NOT_READY")
+        assert "another one has to take over" in refused["detail"]
+        await lead(cluster, 1, 3, learners=[0])
+        active = replica_of(cluster, 1)
+        await wait_until_async(lambda: active.followers.caught_up() == (0,))
+        assert replica_of(cluster, 0) is not failed
+        assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
