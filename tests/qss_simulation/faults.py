@@ -349,7 +349,7 @@ class Faults:
     async def _old_status(self) -> None:
         """Somebody restores an older status, while every pod holds the newest configurations."""
         api = self._world.api
-        if self._world.histories.present.acknowledged and self._world.is_redundant:
+        if self._world.histories.present.acknowledged and self._world.is_known:
             api.restore_status(self._random.randint(1, _STATUSES))
             self._world.trace.note("status-went-back")
         await asyncio.sleep(0)

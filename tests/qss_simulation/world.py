@@ -10,8 +10,9 @@ from typing import Any
 
 from qss_client.http.retries import RetryLimits
 from qss_core.errors import StoreError
-from qss_core.model import StoreName
+from qss_core.model import PartitionConfiguration, StoreName
 from qss_core.spec.resource import StoreSpec
+from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.model import StoreResource
 from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.api_server import ApiServer
@@ -256,29 +257,40 @@ class World:
         return self.api.resource.spec.effective_standbys
 
     @property
-    def is_redundant(self) -> bool:
-        """Whether every replica is in sync, as far as the status tells, and was compared."""
+    def assignment(self) -> tuple[PartitionConfiguration, ...]:
+        """The published configurations; empty before there are any."""
         status = self.api.resource.status
-        if status is None or status.assignment is None:
-            return False
-        held = {
-            (process.pod.ordinal, one.configuration.partition)
+        return (status.assignment if status else None) or ()
+
+    def _replicas(self) -> list[tuple[int, ReplicaReport]]:
+        """The replicas of all pods that run, with their pods."""
+        return [
+            (process.pod.ordinal, one)
             for process in self.processes.values()
             for one in process.pod.report().replicas
-            if one.is_compared
-        }
-        return all(
+        ]
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether every replica is in sync, as far as the status tells, and was compared."""
+        found = self._replicas()
+        held = {(pod, one.configuration.partition) for pod, one in found if one.is_compared}
+        return bool(self.assignment) and all(
             set(one.in_sync) == set(one.replicas)
             and all((pod, one.partition) in held for pod in one.in_sync)
-            for one in status.assignment
+            for one in self.assignment
         )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every replica holds the published configuration of its partition."""
+        held = {(pod, one.configuration) for pod, one in self._replicas()}
+        return all((pod, one) in held for one in self.assignment for pod in one.replicas)
 
     @property
     def copies(self) -> int:
         """In how many in-sync replicas each partition is, by the status."""
-        status = self.api.resource.status
-        placed = (status.assignment if status else None) or ()
-        return min((len(one.in_sync) for one in placed), default=0)
+        return min((len(one.in_sync) for one in self.assignment), default=0)
 
     @property
     def is_placed(self) -> bool:
@@ -288,11 +300,7 @@ class World:
             return False
         if any(self._templates[self._nodes[host]] != self.template for host in self.processes):
             return False
-        return all(
-            one.configuration.role_of(process.pod.ordinal) is not None
-            for process in self.processes.values()
-            for one in process.pod.report().replicas
-        )
+        return all(one.configuration.role_of(pod) is not None for pod, one in self._replicas())
 
     @property
     def spec(self) -> StoreSpec:
@@ -302,13 +310,9 @@ class World:
     def is_migrated(self) -> bool:
         """Whether all rows have the format of the resource."""
         wanted = self.api.resource.spec.store.format
-        replicas = [
-            replica
-            for process in self.processes.values()
-            for replica in process.pod.report().replicas
-        ]
         return all(
-            one.migration is None and one.format == (wanted or one.format) for one in replicas
+            one.migration is None and one.format == (wanted or one.format)
+            for _, one in self._replicas()
         )
 
     def epochs(self, host: str) -> list[int]:
