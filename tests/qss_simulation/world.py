@@ -10,7 +10,7 @@ from typing import Any
 
 from qss_client.http.retries import RetryLimits
 from qss_core.errors import StoreError
-from qss_core.model import PartitionConfiguration, StoreName
+from qss_core.model import Ordinal, PartitionConfiguration, StoreName
 from qss_core.spec.resource import StoreSpec
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.model import StoreResource
@@ -262,7 +262,7 @@ class World:
         status = self.api.resource.status
         return (status.assignment if status else None) or ()
 
-    def _replicas(self) -> list[tuple[int, ReplicaReport]]:
+    def _replicas(self) -> list[tuple[Ordinal, ReplicaReport]]:
         """The replicas of all pods that run, with their pods."""
         return [
             (process.pod.ordinal, one)

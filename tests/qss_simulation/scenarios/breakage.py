@@ -18,7 +18,7 @@ class Breakage:
     """Each method is a line; its pattern is in LINES."""
 
     def __init__(self, stage: Stage) -> None:
-        """At first nothing is broken in the world."""
+        """At first everything in the world works."""
         self._stage = stage
         self._world = stage.world
 

@@ -12,7 +12,7 @@ class Conditions:
     """Each method is a condition; its pattern is in CONDITIONS."""
 
     def __init__(self, stage: Stage) -> None:
-        """The conditions speak of one world."""
+        """All conditions are about one world."""
         self._stage = stage
         self._world = stage.world
 

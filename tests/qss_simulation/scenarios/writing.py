@@ -32,7 +32,7 @@ class Writing:
     """Each method is a line; its pattern is in LINES."""
 
     def __init__(self, stage: Stage) -> None:
-        """No run of a query has opened yet."""
+        """At first no run has opened."""
         self._stage = stage
         self._world = stage.world
         self._writers: dict[str, _Writer] = {}
