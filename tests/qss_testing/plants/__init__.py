@@ -2,6 +2,7 @@
 
 `planted` has the mends of bugs and the code that takes one out; `planted_standbys` has the rules of
 standbys, and `planted_fast_path` damages of the fast path. `make planted` puts each bug back in a
-copy of the program and runs the test that guards it. The simulation (`make simulate PLANTED=1`)
-puts back those of the first two, and says which seed finds each.
+copy of the program and runs the test that guards it. `planted_batches` and `planted_replicas` have
+rules that only the simulation takes out (`make simulate PLANTED=1`), which puts back those of the
+first two, too, and says which seed or scenario finds each.
 """
