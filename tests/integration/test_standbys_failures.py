@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from qss_core.model import Sequence
 from qss_testing.pods.stores import configuration
-from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
+from qss_testing.pods.write_cluster import chunk_of, lead, replica_of, replicated, rows_of, write
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
@@ -57,3 +58,18 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         await wait_until_async(lambda: active.followers.caught_up() == (0,))
         assert replica_of(cluster, 0) is not failed
         assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
+
+
+@pytest.mark.parametrize(
+    ("standbys", "code"), [([], "ROLLED_BACK"), ([1], "NOT_READY")], ids=["alone", "with a standby"]
+)
+async def test_a_writer_waits_where_a_standby_takes_over_from_an_active_that_went_back(
+    tmp_path: Path, standbys: list[int], code: str
+) -> None:
+    async with replicated(tmp_path) as cluster:
+        await lead(cluster, 0, 3, standbys=standbys)
+        epoch = await cluster.writer(0).epoch()
+        cluster.pods[0].pod.registry.completion.learn(completed=Sequence(9))
+        (await cluster.writer(0).open("run-2")).problem(503, code)
+        chunk = await cluster.writer(0).put(epoch, 0, f"{epoch}.t0.0", chunk_of(ROWS))
+        chunk.problem(503, code)

@@ -1,10 +1,14 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from qss_core.errors import (
     CorruptionError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
+    RolledBackError,
     StoreError,
     StoreNotFoundError,
     WrongStoreError,
@@ -153,6 +157,19 @@ class Registry:
             f"partition {partition} on pod {self._pod} is damaged, and other replicas have its "
             f"rows: {error.message}"
         )
+
+    @contextmanager
+    def until_failover(self) -> Iterator[None]:
+        """Has a writer wait where an active's volume went back, and a standby takes over.
+
+        Raises NotReadyError for the RolledBackError of a partition with standbys in sync.
+        """
+        try:
+            yield
+        except RolledBackError as error:
+            if len(self.configuration(error.details.get("partition", 0)).in_sync) == 1:
+                raise
+            raise NotReadyError(f"a standby has to take over: {error.message}") from error
 
     def report(self, config: PodConfig, room: VolumeRoom, version: int) -> ReplicasReport:
         """The report of this pod on all of its replicas; `version` is that of the report."""

@@ -36,7 +36,8 @@ class CoordinatorProxy:
             self._pod.registry.check_store(request.match_info["store"])
             parse_parameters(request.rel_url.raw_query_string, parameters)
             if self._pod.registry.is_active(0):
-                return await handler(request)
+                with self._pod.registry.until_failover():
+                    return await handler(request)
             return await self._pass_on(request)
 
         return handle
