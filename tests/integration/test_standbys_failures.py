@@ -8,7 +8,7 @@ import pytest
 
 from qss_core.model import Sequence
 from qss_testing.pods.stores import configuration
-from qss_testing.pods.write_cluster import chunk_of, lead, replica_of, replicated, rows_of, write
+from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
@@ -71,5 +71,5 @@ async def test_a_writer_waits_where_a_standby_takes_over_from_an_active_that_wen
         epoch = await cluster.writer(0).epoch()
         cluster.pods[0].pod.registry.completion.learn(completed=Sequence(9))
         (await cluster.writer(0).open("run-2")).problem(503, code)
-        chunk = await cluster.writer(0).put(epoch, 0, f"{epoch}.t0.0", chunk_of(ROWS))
-        chunk.problem(503, code)
+        refused = await cluster.writer(0).stage_failures(epoch, 0, f"{epoch}.t0.0", ROWS)
+        assert refused == {0: code}

@@ -79,7 +79,8 @@ class ParticipantService:
         """Appends a slice, or waits for its copy in the log; None where a copy was applied."""
         command = with_slice(stage, one)
         try:
-            replica = self._pod.registry.local(one.partition)
+            with self._pod.registry.until_failover():
+                replica = self._pod.registry.local(one.partition)
             replica.check_active()
             replica.pending.check_stage(command)
             # A copy that was applied is durable: nothing is left to log.

@@ -127,11 +127,6 @@ class InternalApi:
         return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
-        """Keeps rows of a batch that is not committed yet."""
-        with self._pod.registry.until_failover():
-            return await self._stage(request)
-
-    async def _stage(self, request: web.Request) -> web.Response:
         self._pod.registry.check_store(request.match_info["store"])
         name, epoch, batch = _batch_of(request)
         chunk = request.match_info["chunk"]
