@@ -176,9 +176,10 @@ class StoreReconciler:
     async def _send_all(
         self, sends: Iterable[SendAssignment], observation: Observation
     ) -> list[bool]:
-        """Tells pods their assignment; a pod that takes long holds up no other one.
+        """Sends pods their assignments; a slow pod does not delay the others.
 
-        It goes on taking the assignment, and is told nothing else meanwhile.
+        The request to a slow pod goes on in the background. Until it ends, the pod is sent no
+        other assignment.
         """
         begun = []
         for step in sends:

@@ -35,7 +35,7 @@ class LocalResources:
         return tuple(self._resources)
 
     def has_changed(self, store: StoreName) -> bool:
-        """Whether the file of a store is another one than the last read took."""
+        """Whether the store's file changed since the last read."""
         return self._state.resource_version(store) != self._seen[store]
 
     async def read(self, store: StoreName) -> StoreResource | None:

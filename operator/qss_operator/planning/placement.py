@@ -146,7 +146,10 @@ class _Board:
         return reached.get(end, [])
 
     def _cheapest(self, source: Ordinal, target: Ordinal, dearest: int) -> PartitionId | None:
-        """The best partition to move, of those whose `_was_there` is at most `dearest`."""
+        """The cheapest partition to move from `source` to `target`.
+
+        Only partitions with a `_was_there` of at most `dearest` are considered. None if there is
+        no such partition."""
         return min(
             (
                 partition

@@ -33,7 +33,7 @@ class _StrictLoader(yaml.SafeLoader):
             raise yaml.composer.ComposerError(
                 None,
                 None,
-                "aliases (*name) are not taken here: write it out",
+                "aliases (*name) are not supported: write the value out",
                 self.peek_event().start_mark,  # type: ignore[no-untyped-call]
             )
         return super().compose_node(parent, index)

@@ -118,14 +118,18 @@ def load(directory: Path, files: Files) -> Contexts:
         server.load_cert_chain(place / CERTIFICATE, place / KEY, password=_no_password)
     except (OSError, ValueError) as error:
         pair = f"{directory / CERTIFICATE} and {directory / KEY}"
-        raise CertificateError(f"{pair} are not a certificate and its key") from error
+        raise CertificateError(
+            f"{pair} are not a certificate and its key: put both files of one pair there, as PEM"
+        ) from error
     try:
         authority = None if files.authority is None else files.authority.decode("ascii")
         client = ssl.create_default_context(cadata=authority)
     except (OSError, ValueError) as error:
-        raise CertificateError(f"{directory / AUTHORITY} holds no certificate") from error
+        raise CertificateError(
+            f"{directory / AUTHORITY} holds no certificate: put the authority's there, as PEM"
+        ) from error
     if read_files(directory) != files:
-        raise CertificateError(f"the files in {directory} are being changed")
+        raise CertificateError(f"the files in {directory} are being changed: try again")
     return Contexts(server, client)
 
 

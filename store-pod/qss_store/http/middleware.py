@@ -267,7 +267,7 @@ async def read_body(
     """
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if encoding.lower() != "identity":
-        raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not taken: send it plain")
+        raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not supported: send it plain")
     announced = request.content_length
     if announced is not None and announced > limit:
         raise _body_too_large(limit, advice)

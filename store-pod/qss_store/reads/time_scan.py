@@ -138,7 +138,7 @@ class TimeScan:
         return left
 
     def _cursor(self, left: list[Piece], last_key: bytes | None) -> str | None:
-        """The cursor; its first piece has the place in the order of all partitions."""
+        """The cursor; its first piece holds the key at which the page ended."""
         if left:
             left[0] = replace(left[0], last_key=last_key)
         return encode_cursor(left, self.request.plan, self.request.codec)

@@ -393,6 +393,6 @@ def _asked_for(meta: Mapping[bytes, bytes], epoch: Epoch) -> frozenset[Ordinal]:
 
 
 def _watermark_of(meta: Mapping[bytes, bytes], applied: Offset) -> Offset:
-    """Where the watermark is known to be at a start: a commit that had begun was under it."""
+    """The watermark that is known at a start: an entry whose apply had begun was under it."""
     applying = decode_offset(meta[APPLYING]) if APPLYING in meta else None
     return applied if applying is None else Offset(max(applied, applying + 1))

@@ -53,7 +53,7 @@ def stored_of(key: bytes, data: bytes) -> logs.Stored:
 def read_and_noted(
     rows: Iterable[tuple[bytes, bytes]], noted: list[logs.Stored]
 ) -> Iterator[logs.Stored]:
-    """What the log's rows say of their entries: each is decoded when it is asked for, and noted."""
+    """Decodes the log's rows one by one, and appends each decoded row to `noted`."""
     for key, data in rows:
         noted.append(stored_of(key, data))
         yield noted[-1]

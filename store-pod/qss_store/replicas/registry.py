@@ -210,5 +210,5 @@ class Registry:
         return self.is_compared and self.completion.lacks(replica) is None
 
     def served(self) -> set[PartitionId]:
-        """The partitions of which readers see a state."""
+        """The partitions whose replica serves readers."""
         return {number for number, replica in self.replicas.items() if replica.view is not None}

@@ -202,7 +202,9 @@ class Coordinator:
                 last_batch=held.last_batch,
             )
         if self.unfinished is not None:
-            raise BatchInProgressError(f"sequence {self.decided} is being completed: try again")
+            raise BatchInProgressError(
+                f"the batch with sequence {self.decided} is not applied everywhere yet: try again"
+            )
 
     def check_replay(
         self,
@@ -286,7 +288,9 @@ class Coordinator:
         """The writer. Raises BatchInProgressError while a batch of the writer is not complete."""
         held = self.writer(name)
         if self.unfinished is not None and self.unfinished.writer == name:
-            raise BatchInProgressError(f"a batch of writer {name} is being completed: try again")
+            raise BatchInProgressError(
+                f"a batch of writer {name} is not applied everywhere yet: try again"
+            )
         if len(self.deleted) >= DELETED_MAX and name not in self.deleted:
             raise TooManyWritersError(
                 f"{DELETED_MAX} writers were deleted since the last batch: write a batch first"

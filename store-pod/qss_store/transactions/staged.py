@@ -42,7 +42,7 @@ class Clocks(NamedTuple):
     puts: int
 
     def after(self, rows: StagedChunk | CarriedRows, wall_time_ms: int) -> "Clocks":
-        """The counters after rows; undated rows have the time `wall_time_ms`."""
+        """The counters after these rows are applied; undated rows have the time `wall_time_ms`."""
         stream_time, puts = self
         if rows.undated:
             stream_time = max(stream_time, wall_time_ms)

@@ -123,7 +123,7 @@ class CommitDriver:
         # This pod may not coordinate any more, or not yet: then it does not know.
         _, coordinator = active_coordinator(self._pod)
         if coordinator.unfinished:
-            raise BatchInProgressError("a decided batch is being completed: try again")
+            raise BatchInProgressError("a decided batch is not applied everywhere yet: try again")
 
     async def apply(self) -> None:
         """Waits until all partitions have applied the decision; raises as `finish`.

@@ -373,7 +373,9 @@ class CoordinatorService:
         """The coordinator's verdict on old chunks; drives a decision that needs them."""
         held = self._pod.registry.placed().definition.store_id
         if request.store_id != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {request.store_id}: read the routes anew"
+            )
         replica, coordinator = active_coordinator(self._pod)
         replica.check_active(request.epoch)
         ordinal = (request.generation, request.batch)

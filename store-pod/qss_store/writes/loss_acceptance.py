@@ -82,7 +82,9 @@ class LossAcceptance:
     def _check(self, request: AcceptLossRequest) -> None:
         held = self._pod.registry.placed().definition.store_id
         if request.store_id != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {request.store_id}: read the routes anew"
+            )
         configuration = self._pod.registry.configuration(request.partition)
         if configuration.epoch != request.epoch or configuration.active != self._pod.ordinal:
             raise stale_epoch(

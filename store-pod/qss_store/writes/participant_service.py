@@ -268,7 +268,9 @@ class ParticipantService:
     ) -> PartitionsAnswer:
         held = self._pod.registry.placed().definition.store_id
         if store_id != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {store_id}: read the routes anew"
+            )
         answers: dict[str, Problem | None] = dict.fromkeys(epochs)
         begun: dict[str, AppendWait] = {}
         for partition, epoch in epochs.items():

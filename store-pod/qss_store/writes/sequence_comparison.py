@@ -154,7 +154,9 @@ class Comparison:
     def _check_store(self, store_id: str) -> None:
         held = self._pod.registry.placed().definition.store_id
         if store_id != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {store_id}: read the routes anew"
+            )
 
     @property
     def _timeout_s(self) -> float:

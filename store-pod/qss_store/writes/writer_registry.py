@@ -82,7 +82,8 @@ class WriterRegistry:
         if not (force or held.closed) and (silent_s := self._silent_s(held)) < alive_s:
             raise WriterOpenError(
                 f"a run of writer {name} is open, and its last request came {silent_s:.0f} s ago: "
-                f"stop its query and try again after {alive_s:g} s of silence, or force it"
+                f"stop its query and try again after {alive_s:g} s of silence, or delete it with "
+                "`--force`"
             )
         await outcome_of(replica, DeleteWriter(writer=name, writer_epoch=held.writer_epoch))
         return self._report(held), held.writer_epoch

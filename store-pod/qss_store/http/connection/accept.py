@@ -23,7 +23,8 @@ _REST_S = 1.0
 class _Newcomer:
     """An accepted connection, until its first bytes have come and TLS is agreed.
 
-    A client that never sends bytes costs a file descriptor and a place, no more.
+    A client that never sends bytes costs a file descriptor and one of the listener's connection
+    slots.
     """
 
     def __init__(

@@ -230,7 +230,7 @@ _JSON_HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\n".encode()
 
 
 def parse_head(block: bytes) -> Head | None:
-    """Parses a block of headers; None if the ordinary way has to parse it."""
+    """Parses a block of headers; None if aiohttp has to parse it."""
     if not block.endswith(_END) or not block.isascii():
         return None
     found: dict[bytes, bytes] = {}

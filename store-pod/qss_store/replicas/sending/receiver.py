@@ -50,7 +50,9 @@ class Receiver:
         """Refuses another store's request, and unknown or repeated partitions."""
         definition = self._registry.placed().definition
         if named != definition.store_id:
-            raise WrongStoreError(f"this pod serves store id {definition.store_id}, not {named}")
+            raise WrongStoreError(
+                f"this pod serves store id {definition.store_id}, not {named}: read the routes anew"
+            )
         if len({*partitions}) < len(partitions):
             raise MalformedRequestError("a message names each partition once")
         if any(one >= definition.partitions for one in partitions):

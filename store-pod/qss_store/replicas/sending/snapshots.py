@@ -129,7 +129,9 @@ class Snapshots:
     def _check(self, named: StoreId) -> None:
         held = self._pod.registry.placed().definition.store_id
         if named != held:
-            raise WrongStoreError(f"this pod serves store id {held}, not {named}")
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {named}: read the routes anew"
+            )
 
     def _now_s(self) -> float:
         return self._pod.clock.monotonic_s()

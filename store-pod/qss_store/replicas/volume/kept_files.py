@@ -54,7 +54,7 @@ class Volume:
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
 
     def retired(self, partition: PartitionId) -> Path:
-        """Where a partition's database is while it is deleted."""
+        """The directory of a partition's database while it is deleted."""
         return self.database(partition).with_suffix(".retired")
 
     def remove_copies(self) -> None:

@@ -37,9 +37,10 @@ _CONNECTIONS_PART, _CONNECTION_BYTES, _CONNECTIONS_LEAST = 16, 64 * 1024, 128
 
 
 def with_shares(settings: Settings, limit: int | None, machine: int) -> Settings:
-    """The settings with a share of the memory for each 0, and connections that fit.
+    """Replaces each memory limit of 0 by a share of the pod's memory.
 
-    `limit` is the pod's memory limit, None without one; `machine` has the machine's bytes.
+    Lowers `connections_max` to fit the memory. `limit` is the pod's memory limit, None without
+    one; `machine` has the machine's bytes.
     """
 
     def told_or(told: int, share: _Share) -> int:

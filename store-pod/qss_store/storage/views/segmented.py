@@ -71,7 +71,9 @@ class SegmentedView:
         return SegmentedView(self._segments, snapshots, self._stream_time)
 
     def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedView":
-        """These rows at a later stream time, with newer rows over them by segment; owns nothing."""
+        """A view at a later stream time, with the newer rows of `above` in place of older ones.
+
+        `above` has rows by the number of their segment. The view owns none of its snapshots."""
         first = self._segments.first_live(stream_time)
         snapshots = {
             number: OverlaidView(self._snapshots.get(number), above.get(number, NO_ROWS))
