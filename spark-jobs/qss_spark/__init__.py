@@ -1,9 +1,17 @@
 """Writes and reads stores with Spark: `StoreSink` for streams, `queryablestate` for batches.
 
-A stream passes its batches to `sink`. `rows` encodes the rows of a batch in Spark's tasks, with
-`column_types` and `time_columns` for columns that need a cast or a conversion. The tasks stage
-the rows, and the driver commits the batch with its position. A batch job reads stores by `source`,
-which also writes DataFrames by the writer of `sink`. `options` has the options of both.
+A stream passes each of its batches to `sink`:
+
+1. `rows` encodes the rows: serialized, partitioned as the store, sorted by key. `column_types`
+   first checks the columns against the store's serdes, and an error names the cast that helps.
+   `time_columns` converts columns of times.
+2. Spark's tasks encode and stage a large batch; the driver does it for a small one. `options` has
+   the options of the data source, and the batch that the driver sends to its tasks.
+3. The driver commits the batch with the position of the query. Readers see the batch in all
+   partitions from then on.
+
+A batch job reads a store by `source`, as a table with the columns of its keys and values. It also
+writes DataFrames, by the writer of `sink`.
 
 `session` configures a Spark session for stores, and `java` finds a Java for it. `flights_job` runs
 the example jobs of `jobs/` over the input that `flights` writes; `progress` prints a line for each

@@ -1,16 +1,22 @@
 """The client of stores: `Store` and `AsyncStore` for readers, the writers' half, the command `qss`.
 
-A reader calls a method of `Store` (`store`) or of `AsyncStore` (`async_store`). `addresses` finds
-the pods' URLs if none are given. `reads` makes the call an exchange without I/O: it yields
-requests and takes answers. Its session sends each request by `http`, to the active of the key's
-partition or to any pod, and repeats it as `http.retries` decides. `Store` is written from
-`AsyncStore` by `make sync-client`, so both have the same code.
+A reader calls a method of `Store` (`store`) or of `AsyncStore` (`async_store`):
+
+1. `addresses` finds the pods' URLs if none are given: in the environment, or in the state directory
+   of a local cluster. `kube` reaches stores of a Kubernetes cluster from elsewhere, by kubectl.
+2. `reads` makes the call an exchange without I/O: it yields requests and takes answers.
+3. Its session sends each request by `http`, to the active of the key's partition or to any pod, and
+   repeats it as `http.retries` decides.
+4. The answer comes back as rows, each with its key, value and time. The session keeps the newest
+   position, so that later reads are at least as new if the caller wants that.
+
+`Store` is written from `AsyncStore` by `make sync-client`, so both have the same code.
 
 A writer uses `writes`: it opens a run, stages the rows of a batch and commits them. `chunks`
 encodes these rows for the way to the pods. Spark's sink is built on both.
 
-`kube` reaches stores of a Kubernetes cluster from elsewhere, by kubectl. `cli` is the command
-`qss`; the operator and Spark's part add commands to it by entry points.
+`cli` is the command `qss`; the operator and Spark's part add commands to it by entry points.
+`clock` is the time that all programs of the project read, so that tests set it.
 """
 
 from typing import TYPE_CHECKING, Any

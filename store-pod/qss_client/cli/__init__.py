@@ -1,6 +1,17 @@
 """The command `qss`.
 
-`main` finds the commands by their entry points, and reports errors. `queries`, `timed`, `count` and
-`writers` are commands; they share `options` and `asking`. `printing` and `tables` print answers;
-`advice` rewrites a store's errors with the names of commands and options.
+1. `main` makes the app: the commands of this package, and those of other packages, found by entry
+   points. It imports only the package that has the wanted command, since some take seconds.
+2. `queries` has `qss get`, `scan` and `query`, `timed` has `windows`, `sessions` and `versions`,
+   `count` has `qss count`, and `writers` lists a store's writers and deletes one.
+3. `asking` has the options that these commands share: how to reach a store (a URL, a state
+   directory or Kubernetes), how to read from it, and the format of the output. `options` has the
+   options of each query, and finds the store by them.
+4. A command calls the client (`qss_client.store`, `qss_client.writes.writers`).
+5. `printing` prints the answer as a table (`tables`), as JSON, or as one JSON a line.
+6. If the store answers with an error, `advice` rewrites it with the names of commands and options.
+   `main` prints it as `error: CODE: message`.
+
+The exit code tells scripts what happened: 0 done, 1 failure, 2 wrong usage or bad input, 3 not
+found, 4 not available now, 130 interrupted.
 """

@@ -1,17 +1,23 @@
 """The replicas of a pod: from an assignment to states that readers see.
 
-`pod` holds the pod's share of one store: it takes assignments, opens replicas (`opening`) on its
-volume (`volume`) and closes them. `registry` finds a replica by its partition. `replica` is one
-partition: it appends entries to its `changelog`. Its task (`apply`) recovers the database, applies
-the entries under the high watermark through the pure state machine in `transactions`, has
-`storage.commit_rows` write the rows, and publishes the new state (`views.current_view`).
+1. The operator sends an assignment to `pod`, which holds the pod's share of one store. `pod` has
+   `opening` check it and open the replicas on the pod's `volume`. The assignment is kept on the
+   volume, so a pod that restarts needs no operator.
+2. `registry` finds a replica by its partition, or the pod that has the partition's active.
+3. `writes` appends entries to a `replica` through `append_wait`, which waits for their outcomes.
+   The replica adds them to its `changelog` (`changelog_entries` has their bytes). `group_sync`
+   makes the writes of many replicas durable with one wait.
+4. `sending` sends the entries to the followers, and `peers` tracks what each follower holds. An
+   entry under the high watermark may be applied.
+5. The replica's task (`apply`) recovers the database once, then applies entry after entry: the pure
+   machine of `transactions` plans the entry, `storage.commit_rows` writes the rows.
+6. `views.current_view` publishes the new state to readers.
 
-`append_wait` waits for the outcomes of the entries that a request appended. `group_sync` makes the
-writes of many replicas durable with one wait. `completion` finds a volume that went back to an
-older state, by the sequences that all partitions have applied. `format_change` prepares and takes
-another format of a replica, `migrator` moves its rows in the background. `pod_context` has the
-parts that all replicas of a pod share; `report` makes the operator's report on them.
+`format_change` prepares and takes another format of a replica, and `migrator` moves its rows in the
+background. `completion` finds a volume that went back to an older state, by the sequences that all
+partitions have applied. `pod_context` has the parts that all replicas of a pod share;
+`report` makes the report for the operator.
 
-A failure of one partition stays in that partition: `opening.take_out` takes its replica out of
-the pod and `opening.unopened` keeps the reason.
+A failure of one partition stays in that partition: `opening.take_out` takes its replica out of the
+pod, and `opening.unopened` keeps the reason.
 """

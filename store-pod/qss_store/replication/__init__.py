@@ -1,14 +1,20 @@
 """The changelog of one partition, and how several replicas keep it equal. Pure.
 
-`entries` has the entries and their bytes, `digest` the running digest that tells whether two logs
-are equal, and `log` the rules by which a log grows, becomes applicable, and is cut. The other
-modules are for partitions with standbys.
+1. The active appends an entry. `entries` encodes it, `digest` adds the running digest, which tells
+   whether two logs are equal, and `log` gives it the next offset.
+2. `active` says from which entry on each replica gets entries. Before that the replica has to say
+   which database it has: `hello` checks that it is the right one.
+3. `messages` encodes the entries of many partitions into one request to another pod.
+4. `follower` says what to do with them there: add entries, cut own ones that differ, or refuse the
+   request. The follower makes the entries durable and acknowledges them.
+5. `active` computes the high watermark from the acknowledgements: every in-sync replica holds the
+   entries under it. Only these entries are applied, on the active and on the followers.
+6. `lease` says for how long an active may act without an acknowledgement, and when its successor
+   may begin.
 
-`active` is the side that sends: from which entry on each replica gets entries, and whose
-acknowledgements the high watermark waits for. `follower` is the side that takes: which entries it
-adds, which own ones it cuts, and when it refuses. `hello` tells whether the volume behind an
-address is the right one. `lease` says for how long an active may act without hearing anything, and
-when its successor may begin.
+`log` has the rules of one log: how it grows, what may be applied, how it is cut, and which epochs
+it takes. The other modules, but for `entries` and `digest`, are for partitions with standbys.
 
-`replicas.changelog` keeps a log on disk, and `replicas.replica` takes entries by these rules.
+`replicas.changelog` keeps a log on disk, `replicas.peers` and `replicas.sending` carry out what is
+decided here.
 """

@@ -1,14 +1,22 @@
 """The process of a pod: settings, log, metrics and limits, for any store.
 
-`command_line` reads the arguments and the environment into `settings`; every limit of the pod is a
-member of `Settings` with a name and a default. All code reads the time from `qss_client.clock`, so
-that tests set it. All work that leaves the event loop goes through `blocking`. `metrics` holds the
-metrics for Prometheus, `log_format` writes the log without keys and values. `loop_monitor` decides
-how often the pod checks its event loop for stalls; `writes.sweeper` measures them. `request_memory`
-counts the bytes of requests and answers over the whole pod. `heavy_turns` lets work that holds the
-event loop take turns. `peer_client` sends JSON messages to other pods. `plugins` finds a user's own
-query types and store types among the installed packages. `process` sets up the memory, the files
-and the libraries of this process.
+At a start `__main__` calls these modules in this order. `command_line` reads the arguments, and
+`log_format` sets up the log, which has no keys and values. `process` checks the libraries.
+`command_line` reads the `settings` from the environment: every limit of the pod is a member of
+`Settings` with a name and a default, and `process` divides the container's memory among those that
+are 0. `metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods, and
+`plugins` finds the users' own query types and store types among the installed packages.
 
-No module here imports another package of `qss_store`.
+While the pod runs, the other packages use these modules:
+
+* `blocking` runs in a thread all work that leaves the event loop.
+* `request_memory` counts the bytes of requests and answers over the whole pod, and refuses requests
+  when too many bytes are taken.
+* `heavy_turns` lets work that holds the event loop take turns with the rest of the pod.
+* `loop_monitor` decides how often the pod checks its event loop for stalls; `writes.sweeper`
+  measures them.
+* `peer_client` sends a message to another pod, and returns the answer or a typed error.
+
+All code reads the time from `qss_client.clock`, so that tests set it. No module here imports
+another package of `qss_store`.
 """

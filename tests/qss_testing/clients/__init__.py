@@ -9,4 +9,8 @@ child process over a state directory: take it for `qss up`, `qss down` and signa
 
 `fast_path_requests` makes random plans of requests with their expected answers, and
 `fast_path_fuzz` sends a plan in several pieces and ways, whose answers must be equal.
+`counted_fast_path` counts which requests the fast path answered.
+
+Inside of a pod's process, `readings` reads the states of its replicas as a request does, and
+`near_peers` carries messages between replicas of pods without an internal port.
 """

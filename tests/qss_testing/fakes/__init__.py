@@ -9,7 +9,8 @@ real HTTP and fails on demand, `watched_api_server` adds the watches that kopf n
 `toy_cluster` adds controllers and kubelets, so that the operator runs against it. `reviewer` is an
 API server that only reviews tokens and rights.
 
-Pods: `control_world` has the resource, pods and disks of a store as values, for the reconciler.
-`fake_pod` is a process with the control API alone, `scripted_pods` a transport that plays the other
-pods of a store, and `strange_pods` are servers that hang, break off or send nonsense.
+Pods: `control_world` has the resource, pods and disks of a store as values, for the reconciler, and
+`simulated_pod` is one of its pods, whose disk outlives its process. `fake_pod` is a process with
+the control API alone, `scripted_pods` a transport that plays the other pods of a store, and
+`strange_pods` are servers that hang, break off or send nonsense.
 """

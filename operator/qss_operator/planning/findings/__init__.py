@@ -1,4 +1,4 @@
-"""What the conditions of a store say, each part in words: what does not run, what is not done.
+"""The findings about a store in words, for the conditions of its status.
 
 `obstacles` says why pods and partitions do not serve, `wishes` which part of the spec is not
 carried out, `full_volumes` which volumes are full, `rebalancing` what moves between pods, and
