@@ -1,4 +1,4 @@
-"""Where tests keep their files, which examples run, and settings of Python's garbage collector."""
+"""The directories of tests, the profile of examples, and settings of Python's garbage collector."""
 
 import gc
 import os

@@ -94,7 +94,7 @@ class OperatorMetrics:
         self._request_seconds.labels(verb).observe(seconds)
 
     def has_stores(self, count: int) -> None:
-        """How many stores there are now."""
+        """Sets the number of stores."""
         self._stores.set(count)
 
     def degraded(self, namespace: str, store: str, reason: str | None) -> None:

@@ -59,7 +59,7 @@ class Subject(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """How often the loop looks, and how often it writes what it saw."""
+    """The pauses between rounds, and the shortest time between two published statuses."""
 
     unsettled_s: float = 0.2
     settled_s: float = 1.0

@@ -160,7 +160,7 @@ def _number_told(change: "Change", member: str, state: StateDirectory) -> str:
 
 
 def _what_follows(change: "Change", state: StateDirectory) -> str:
-    """When the change is carried out, and where that can be seen."""
+    """Words when the change is carried out, and the command that shows it."""
     running = state.running()
     if not running:
         return ", which the next `qss up` carries out: nothing runs"

@@ -31,14 +31,14 @@ class StoreType(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """How the partition of a row is chosen."""
+    """The rule that chooses the partition of a row."""
 
     MURMUR2 = "Murmur2"  # Kafka's default partitioner over the serialized key.
     EXPLICIT = "Explicit"  # The row and the request name it (KIP-67's custom StreamPartitioner).
 
 
 class Isolation(StrEnum):
-    """Which rows a query may see (KIP-892)."""
+    """The rows that a query may see (KIP-892)."""
 
     READ_COMMITTED = "READ_COMMITTED"
     READ_UNCOMMITTED = "READ_UNCOMMITTED"

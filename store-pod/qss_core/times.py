@@ -25,7 +25,7 @@ TimeWriter = Callable[[int], bytes]
 
 
 class Times(StrEnum):
-    """How an answer writes its times."""
+    """The format of times in an answer."""
 
     MILLIS = "millis"
     RFC3339 = "rfc3339"

@@ -244,7 +244,7 @@ def command(qss: Qss, *arguments: str) -> list[str]:
 
 
 def read_until(output: int, text: str) -> str:
-    """What a process has written to a pipe or a terminal, up to a text."""
+    """The output of a process at a pipe or a terminal, up to a text."""
     shown = ""
     while text not in shown:
         readable, _, _ = select.select([output], [], [], TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Which pods count as silent for the reads of another pod, and how long reads wait for them."""
+"""Pods that are silent for the reads of another pod, and the time that reads wait for them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine

@@ -35,7 +35,7 @@ def proxy(words: PodCluster) -> Iterator[WriterProxy]:
 
 
 def ways(proxy: WriterProxy, writer: str) -> list[str]:
-    """How the rows of each batch came: with the commit, or staged by the driver or by tasks."""
+    """The way of each batch's rows: with the commit, or staged by the driver or by tasks."""
     batch = rf"/writers/{writer}/.*/batches/([0-9]+)"
     commits = re.compile(rf"POST .*{batch}/commit")
     chunks = re.compile(rf"PUT .*{batch}/chunks/[^.]*\.([a-z]+)")

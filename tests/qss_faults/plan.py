@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def past_lease_s(self) -> float:
-        """How long a pod is away so that others take over, wait for its lease, and write."""
+        """The time that a pod is away so that others take over, wait for its lease, and write."""
         return 2 * self.lease_s + self.silent_s + 2.0
 
 

@@ -25,7 +25,7 @@ _BATCHES_AFTER = 3
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What one run of a plan found."""
+    """The findings of one run of a plan."""
 
     plan: Plan
     history: History

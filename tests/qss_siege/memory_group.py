@@ -99,7 +99,7 @@ class MemoryGroup:
 
 
 def _parents() -> list[tuple[Path, _Names]]:
-    """Where a group can be made: inside the control group of this process."""
+    """The directories in which a group can be made: inside the control group of this process."""
     found = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, own = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""What writers wrote and were told, and what readers saw: the checks go by this alone.
+"""The batches of writers, the answers to them, and the rows that readers saw, for the checks.
 
 Each batch writes a row of its own and replaces the same filler rows, in most partitions. So a state
 in which batches are mixed, or only a part of one is there, is seen in one read of a partition.
@@ -34,7 +34,7 @@ class Batch:
 
     @property
     def fingerprint(self) -> str:
-        """What the batch reads: the same for all runs."""
+        """The fingerprint of the batch's input: the same for all runs."""
         return self.key
 
     @property
@@ -159,5 +159,5 @@ class Histories:
         }
 
     def age(self, store_id: str) -> int:
-        """How many stores were made before this one."""
+        """The number of stores that were made before this one."""
         return [*self._stores].index(store_id)

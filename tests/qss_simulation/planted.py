@@ -50,7 +50,7 @@ def finding_scenario(one: Plant) -> str | None:
 
 
 def _told(one: Plant, *arguments: str) -> str:
-    """What a simulation with the mend taken out prints, up to its first failure."""
+    """The output of a simulation with the mend taken out, up to its first failure."""
     with tempfile.TemporaryDirectory() as directory:
         path = [*map(str, plant(one, Path(directory))), str(ROOT / "tests")]
         done = subprocess.run(

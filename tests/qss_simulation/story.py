@@ -46,7 +46,7 @@ class LivenessError(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run of a seed ended."""
+    """The result of a run of a seed."""
 
     seed: int
     failure: str | None

@@ -253,7 +253,7 @@ class World:
 
     @property
     def standbys(self) -> int:
-        """How many standbys the resource asks for."""
+        """The number of standbys that the resource asks for."""
         return self.api.resource.spec.effective_standbys
 
     @property
@@ -304,7 +304,7 @@ class World:
 
     @property
     def spec(self) -> StoreSpec:
-        """What the resource asks for now."""
+        """The present spec of the resource."""
         return self.api.resource.spec
 
     def is_migrated(self) -> bool:

@@ -44,7 +44,7 @@ def how_to_annotate(observation: Observation, annotation: str, value: str) -> st
 
 
 def how_to_adopt(observation: Observation, identity: StoreId) -> str:
-    """How a person takes over volumes of another store, and the annotation's present value."""
+    """Tells how to take over volumes of another store, with the annotation's present value."""
     command = how_to_annotate(observation, ADOPT_VOLUMES_ANNOTATION, identity)
     given = observation.resource.adopt_volumes
     if given is None:
@@ -53,10 +53,10 @@ def how_to_adopt(observation: Observation, identity: StoreId) -> str:
 
 
 def how_to_apply(option: str) -> str:
-    """How a person changes a running local store; `option` names the cluster's directory."""
+    """The command that changes a running local store; `option` names the cluster's directory."""
     return f"`qss apply FILE{option}`"
 
 
 def how_to_restart(option: str) -> str:
-    """How a person restarts the local cluster with other files; `option` names its directory."""
+    """The commands that restart a local cluster with other files; `option` names its directory."""
     return f"`qss down{option}`, then `qss up FILE...{option}` with all files"

@@ -1,4 +1,4 @@
-"""Which assignment holds: from the published status and from what the pods' disks say.
+"""Finds the assignment that holds, from the published status and the pods' volumes.
 
 The status may be missing, old or changed by hand (a resource made again, a restored backup).
 Nothing is ever published that is below what a pod holds, or other than it in the same epoch, so
@@ -184,7 +184,7 @@ def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) 
 
 
 def retained_message(observation: Observation, foreign: dict[PodState, StoreId]) -> str:
-    """What to do about volumes of another store."""
+    """Tells a person how to mend volumes of another store."""
     names = listed([pod.address.name for pod in foreign])
     identity = sorted(set(foreign.values()))[0]
     return (
@@ -196,7 +196,7 @@ def retained_message(observation: Observation, foreign: dict[PodState, StoreId])
 def emptied_message(
     observation: Observation, known: KnownAssignment, emptied: list[PodState]
 ) -> str:
-    """What to do about volumes that were lost."""
+    """Tells a person how to go on after volumes were lost."""
     names = listed([pod.address.name for pod in emptied])
     lost = [entry for pod in emptied for entry in held_by(known, pod)]
     return (
@@ -208,7 +208,7 @@ def emptied_message(
 
 
 def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
-    """What to do about single partitions that were lost, or that the status has moved."""
+    """Tells a person how to mend single partitions that were lost, or that the status has moved."""
     lines = [
         f"{pod.address.name} does not hold partition {listed([str(n) for n in numbers])}"
         for pod, numbers in missing.items()
@@ -220,7 +220,7 @@ def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
 
 
 def store_claims(observation: Observation) -> Claims:
-    """What the store's pods hold, by partition."""
+    """The configurations that the store's pods hold, by partition."""
     return claims_of(observation.reports.values(), store_id_of(observation))
 
 
@@ -272,7 +272,7 @@ def troubles_of(pods: Iterable[PodState]) -> list[str]:
 
 
 def _disputed(observation: Observation, number: PartitionId) -> str:
-    """What to do where pods hold different configurations of one epoch."""
+    """Tells a person how to mend pods that hold different configurations of one epoch."""
     names = listed([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
     return (
         f"partition {number}: {names} hold different configurations of one epoch, and their data "
@@ -287,7 +287,7 @@ def _stranded(
     holders: Iterable[Ordinal],
     heard: frozenset[Ordinal],
 ) -> str:
-    """What to do where the status places a partition on other pods than those with its data."""
+    """The message on a partition that the status places on other pods than those with its data."""
     silent = sorted(set(entry.in_sync) - heard)
     others = (
         f"{listed([_name(observation, pod) for pod in silent])}, which did not answer yet. The "

@@ -59,7 +59,7 @@ def with_decided_format(observation: Observation) -> StoreSpec:
 
 
 def lossy_message(old: Format, new: Format, lost: Sequence[str]) -> str:
-    """What to do about a refused change of format."""
+    """Tells a person how to go on after a refused change of format."""
     return (
         f"the rows stay {old}: {new} cannot hold their {' and '.join(lost)}. To give those up, set "
         f"spec.store.allowLossyMigration: true; to keep them, set spec.store.format: {old}"

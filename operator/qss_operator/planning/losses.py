@@ -104,14 +104,14 @@ def to_accept(
 
 
 def lacking_message(observation: Observation, found: list[Lacking]) -> str:
-    """What to do about partitions that lack batches."""
+    """Tells a person how to mend partitions that lack batches."""
     said = "; ".join(one.message for one in found)
     command = how_to_accept(observation, {one.partition: one.epoch for one in found})
     return f"{said}. Bring the newer volume back, or accept the loss: {command}"
 
 
 def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:
-    """How a person accepts the loss of these partitions, and the annotation's present value."""
+    """Tells how to accept the loss of these partitions, with the annotation's present value."""
     wanted = ",".join(f"{partition}@{epoch}" for partition, epoch in sorted(lost.items()))
     accepted = accepted_losses(observation)
     command = how_to_annotate(observation, ACCEPT_LOSS_ANNOTATION, wanted)

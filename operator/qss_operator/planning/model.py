@@ -1,4 +1,4 @@
-"""What the planner sees, the steps it may ask for, and the status it writes."""
+"""The planner's types: the observation it gets, the steps it asks for, the status it makes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -173,7 +173,7 @@ class PodState:
 
     @property
     def reached_at(self) -> PodAddress:
-        """Where the operator calls it."""
+        """The address at which the operator calls the pod."""
         return self.control or self.address
 
 

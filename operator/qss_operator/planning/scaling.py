@@ -1,4 +1,4 @@
-"""How many pods run: those of the spec, and those that may still have data of their own. Pure."""
+"""Computes how many pods run: those of the spec, and those that may still have data. Pure."""
 
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Reaching:
-    """How to reach a store, the timeout, and the format of the output."""
+    """The options of all commands: the store's place, the timeout, the format of the output."""
 
     place: Place
     timeout_s: float
@@ -44,7 +44,7 @@ class Reaching:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How to reach a store, how to read from it, and the format of the output."""
+    """The options of commands that read: those of all commands, and those of a read."""
 
     reached: Reaching
     options: ReadOptions

@@ -9,7 +9,7 @@ TELL_AGAIN_S = 5.0
 
 @dataclass(slots=True)
 class WaitWarnings:
-    """When an operation began to wait, and when the next warning is due; seconds of one clock.
+    """The start of an operation's wait, and the time of its next warning; seconds of one clock.
 
     All requests of an operation share it, so a store of many silent pods is reported as soon as a
     single pod.

@@ -46,7 +46,7 @@ class CredentialOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How a store is reached; the members are those of `Store`."""
+    """The connection to a store; the members are those of `Store`."""
 
     urls: tuple[str, ...]
     store: str

@@ -102,7 +102,7 @@ def time_parameter(name: str, parameters: dict[str, str]) -> int | None:
 
 
 def times_of(parameters: dict[str, str]) -> Times:
-    """How the answer writes its times."""
+    """The format of times in the answer."""
     return one_of(Times, "times", parameters) or Times.MILLIS
 
 

@@ -48,7 +48,7 @@ class SecretNameSpec(Wire, frozen=True, kw_only=True):
 
 
 class SpreadSpec(Wire, frozen=True, kw_only=True):
-    """How the store's pods are spread over places of one kind."""
+    """A rule that spreads the store's pods over nodes, zones or other places of one kind."""
 
     max_skew: Annotated[int, msgspec.Meta(ge=1, le=512)]
     topology_key: LabelKey

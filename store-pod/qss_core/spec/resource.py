@@ -46,7 +46,7 @@ POD_ORDINALS_MAX = 512
 
 
 class Authentication(StrEnum):
-    """Which callers a store admits."""
+    """The check of callers: tokens of service accounts, or none."""
 
     SERVICE_ACCOUNT = "ServiceAccount"
     NONE = "None"
@@ -110,7 +110,7 @@ class ChangelogSpec(Wire, frozen=True, kw_only=True):
 
 
 class RebalanceSpec(Wire, frozen=True, kw_only=True):
-    """How failures are detected and replicas moved."""
+    """The times of failure detection, and the limits of moves."""
 
     acceptable_recovery_lag_bytes: Size = "64Mi"
     max_warmup_replicas: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2
@@ -122,7 +122,7 @@ class RebalanceSpec(Wire, frozen=True, kw_only=True):
 
 
 class TopologySpec(Wire, frozen=True, kw_only=True):
-    """How the replicas of a partition are separated."""
+    """The label of nodes by which the replicas of a partition are separated."""
 
     spread_key: LabelKey = "topology.kubernetes.io/zone"
 

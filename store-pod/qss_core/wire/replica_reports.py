@@ -18,7 +18,7 @@ from qss_core.wire.losses import DataLoss, LostReplica
 
 
 class MigrationReport(Wire, frozen=True, kw_only=True):
-    """How far a replica's rows are moved out of older formats.
+    """The progress of a replica's migration out of older formats.
 
     `rows_left` is an estimate; `error` says why the migration stands still.
     """
@@ -30,7 +30,7 @@ class MigrationReport(Wire, frozen=True, kw_only=True):
 
 
 class IndexReport(Wire, frozen=True, kw_only=True):
-    """How many rows this process has indexed so far; `rows_left` is an estimate."""
+    """The progress of building an index, in rows; `rows_left` is an estimate."""
 
     rows_done: int
     rows_left: int

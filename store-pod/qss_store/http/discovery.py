@@ -94,7 +94,7 @@ class DiscoveryApi:
         return json_response(self._metadata(assignment))
 
     async def instance(self, request: web.Request) -> web.Response:
-        """Where a key lives, whether or not it is there."""
+        """The pods that have the partition of a key, whether or not the key exists."""
         assignment = self._pod.registry.check_store(request.match_info["store"])
         options = options_of(_parse(request, KEY_METADATA_PARAMETERS))
         codec = codec_of(assignment.definition)
@@ -115,7 +115,7 @@ class DiscoveryApi:
         )
 
     async def lags(self, request: web.Request) -> web.Response:
-        """How far the replicas of this pod are."""
+        """The lags of this pod's replicas."""
         self._pod.registry.check_store(request.match_info["store"])
         _parse(request)
         partitions = {

@@ -320,7 +320,7 @@ class Replica:
 
     @property
     def hello(self) -> Hello:
-        """What this replica says of its database to other replicas of the partition."""
+        """The identity of this replica's database, for the other replicas of the partition."""
         return Hello(
             store_id=self.definition.store_id,
             partition=self.partition,

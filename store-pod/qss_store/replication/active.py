@@ -1,4 +1,4 @@
-"""What an active knows of the other replicas of its partition, and what it sends to each. Pure.
+"""Decides from which entry on an active sends to each replica of its partition. Pure.
 
 `log.durable` has what each replica holds in the epoch; this module adds where to send from. The
 scheme is PacificA's: an entry is held when every in-sync replica acknowledged it, and every learner
@@ -17,7 +17,7 @@ from qss_store.replication.log import Log
 
 
 class Peers(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an active sends from, in one epoch: the offset of the next entry for each replica."""
+    """The next entry that an active sends to each replica, as an offset, in one epoch."""
 
     epoch: Epoch
     next: Mapping[Ordinal, Offset]

@@ -66,7 +66,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 class EntryHead(NamedTuple):
-    """What the log needs of an entry without its body."""
+    """The head of an entry: all that the log needs without the body."""
 
     kind: int
     epoch: int

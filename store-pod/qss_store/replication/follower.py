@@ -1,4 +1,4 @@
-"""What a follower does with entries that its active sends: takes, refuses or cuts. Pure.
+"""Decides whether a follower takes entries of its active, refuses them, or cuts its own. Pure.
 
 The scheme is PacificA's (primary and backups with an external configuration manager), with the
 comparison of logs of Raft. A follower acknowledges only what it compared with the active's log in
@@ -75,7 +75,7 @@ class StepBack:
 
 
 def receive(log: Log, point_at: PointAt, append: Append) -> Take | StepBack:
-    """What to do with an append of the epoch that the follower holds; take a newer epoch before.
+    """Decides about an append of the epoch that the follower holds; take a newer epoch before.
 
     Raises StaleEpochError for another epoch, and where this replica has no follower's role,
     MalformedRequestError where the entries do not continue each other, and CorruptionError where

@@ -1,4 +1,4 @@
-"""What a replica says of its database before it takes entries, and how an active checks it."""
+"""The identity of a database, which an active checks before it sends entries to a replica."""
 
 from qss_core.errors import NotReadyError, WrongStoreError
 from qss_core.model import Ordinal, PartitionId, StoreId, Wire

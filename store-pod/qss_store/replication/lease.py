@@ -1,4 +1,4 @@
-"""Who may act as the active, by the clocks of both sides (Gray and Cheriton 1989). Pure.
+"""Decides which replica may act as the active, by leases (Gray and Cheriton 1989). Pure.
 
 An active acts while every in-sync follower supports it. Support lasts for the lease's duration,
 counted from when the active *sent* what the follower acknowledged. A follower supports nobody else

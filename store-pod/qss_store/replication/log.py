@@ -1,4 +1,4 @@
-"""How the log of one partition grows, becomes applicable, and is cut. Pure.
+"""The log of one partition: its growth, its high watermark, and its cuts. Pure.
 
 Offsets count from 0. `end` is the next offset to be given; the entries below `watermark` are held
 durably by every in-sync replica, and nothing at or above it is ever applied; `applied` is the next
@@ -165,7 +165,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What truncation needs of one entry."""
+    """The members of one entry that truncation needs."""
 
     offset: Offset
     wall_time_ms: int

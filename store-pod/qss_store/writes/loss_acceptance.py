@@ -112,7 +112,7 @@ class LossAcceptance:
         return held_of_all(best, self._pod.registry.completion, coordinator.decision)
 
     async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:
-        """What a partition knows of batches; None where the partition is lost or behind."""
+        """The batches that a partition has applied; None where the partition is lost or behind."""
         active = self._pod.registry.configuration(partition).active
         if active == self._pod.ordinal:
             return self._comparison.held(partition)
@@ -122,7 +122,7 @@ class LossAcceptance:
 def held_of_all(
     best: BatchesHeld, completion: Completion, decision: Decision | None
 ) -> BatchesHeld:
-    """What partition 0 takes from `best`, the partition with the highest sequence.
+    """The batches that partition 0 takes from `best`, the partition with the highest sequence.
 
     `decision` is the last decision that partition 0 has. Where it may be unfinished, it will be
     completed. A decision that is lost, or that has lost its rows, cannot be completed: partitions

@@ -203,7 +203,7 @@ class Comparison:
         )
 
     def held(self, partition: PartitionId) -> BatchesHeld | None:
-        """What a partition here knows of batches; None where the partition is lost or behind.
+        """The batches that a partition here has applied; None where it is lost or behind.
 
         Raises NotReadyError before it serves, NotPresentError where another pod has it.
         """

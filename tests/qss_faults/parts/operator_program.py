@@ -43,7 +43,7 @@ _LOOK_S = 0.1
 
 
 class Place(Wire, frozen=True, kw_only=True):
-    """Where a pod listens, and its volume."""
+    """The address and the volume of a pod."""
 
     query: str
     changelog: str

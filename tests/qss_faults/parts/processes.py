@@ -59,7 +59,7 @@ class Processes:
             self._children[name] = _Child(command, log, on_start)
 
     def starts(self, name: str) -> int:
-        """How often a child was started."""
+        """The number of starts of a child."""
         return self._children[name].starts
 
     def is_running(self, name: str) -> bool:

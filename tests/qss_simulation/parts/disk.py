@@ -65,7 +65,7 @@ class SimulatedDisk:
         return sorted(self._files)
 
     def synced_copy(self, name: str) -> "DatabaseFiles":
-        """What a snapshot of the volume has of a database."""
+        """The database as a snapshot of the volume has it."""
         files = self._files[name]
         return DatabaseFiles(files.log[: files.durable])
 

@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What arrives at a host: the path with its query string, the body and its media type."""
+    """A request at a host: the path with its query string, the body and its media type."""
 
     path: str
     body: bytes
@@ -33,7 +33,7 @@ Handle = Callable[[Request], Awaitable[bytes]]
 
 @dataclass(slots=True)
 class Rule:
-    """What happens to the next messages to, or answers from, a host, in place of their arrival.
+    """The fate of the next messages to, or answers from, a host, in place of their arrival.
 
     `path` is a part of their path; `effect` may have a message arrive.
     """

@@ -24,7 +24,7 @@ class ByValue:
 
 
 def extensions_of(version: int) -> Extensions:
-    """What is installed in a pod's image."""
+    """The store types that are installed in a pod's image."""
     return Extensions(stores={TYPE_NAME: lambda _options, _definition: ByValue(version)})
 
 

@@ -7,7 +7,7 @@ from qss_operator.planning.model import StoreResource
 
 
 def transitions(before: StoreResource, after: StoreResource) -> Iterator[tuple[str, str]]:
-    """What changed between two versions of the resource: a name, and the partition in words."""
+    """The changes between two versions of the resource: a name, and the partition in words."""
     held = {one.partition: one for one in _assignment(before)}
     for entry in _assignment(after):
         if before.uid == after.uid and held.get(entry.partition) != entry:

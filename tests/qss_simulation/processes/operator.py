@@ -30,7 +30,7 @@ _FAILED_S = 1.0
 
 
 def address_of(store: StoreName, ordinal: int) -> PodAddress:
-    """Where a pod listens in the simulated network."""
+    """The address of a pod in the simulated network."""
     host = f"http://pod-{ordinal}"
     name = PodName(f"{store}-{ordinal}")
     return PodAddress(ordinal=Ordinal(ordinal), name=name, query=host, changelog=host)
@@ -104,7 +104,7 @@ class SimulatedPods:
         self._network = network
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        """What a pod holds, or None."""
+        """The report of a pod on its replicas, or None."""
         try:
             return await self._ask(pod, "replicas", {}, _REPORT_TIMEOUT_S)
         except StoreError:

@@ -18,7 +18,7 @@ _CLOCKS = 1.06  # A second of the slowest clock is shorter than this.
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """What one read of a partition showed: values, and the times of their rows."""
+    """The result of one read of a partition: values, and the times of their rows."""
 
     store_id: str
     sequence: int

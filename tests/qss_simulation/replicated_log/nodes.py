@@ -70,7 +70,7 @@ class Message:
 
 
 class Disk:
-    """What a SimulatedEngine asks of its machine; `ended` is what a sync does when it ends."""
+    """The disk under a SimulatedEngine; `ended` is called when a sync ends."""
 
     is_full = False
 

@@ -1,4 +1,4 @@
-"""What the lines of one scenario share: the world, and the names that the lines use."""
+"""The stage that the lines of one scenario share: the world, and the names that they use."""
 
 import asyncio
 import re

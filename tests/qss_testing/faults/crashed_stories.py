@@ -58,7 +58,7 @@ class CrashedStories:
 
     @property
     def steps(self) -> int:
-        """How many steps there are to crash at."""
+        """The number of steps at which a crash is possible."""
         return len(self._moments)
 
     def _keep(self) -> None:

@@ -153,7 +153,7 @@ class SpoiltWhenTold(FaultyEngine):
 
 
 class Written(NamedTuple):
-    """How many operations a journaled engine has taken, and how many of them are synced."""
+    """The number of operations of a journaled engine, and of those that are synced."""
 
     operations: int
     durable: int

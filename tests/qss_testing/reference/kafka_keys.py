@@ -83,7 +83,7 @@ def decode_key_first_session(data: bytes) -> SessionKey:
 
 
 def window_key_bounds(key: bytes, earliest: int, latest: int) -> tuple[bytes, bytes]:
-    """Those of one key's windows with starts in [earliest, latest]; latest may be negative."""
+    """The bounds of one key's windows with starts in [earliest, latest]; latest may be negative."""
     return (
         encode_window_key(key, max(earliest, 0)),
         key + _TIME.pack(latest) + _SEQUENCE.pack(SEQUENCE_MAX),
@@ -91,19 +91,19 @@ def window_key_bounds(key: bytes, earliest: int, latest: int) -> tuple[bytes, by
 
 
 def window_range_bounds(first: bytes, last: bytes, latest: int) -> tuple[bytes, bytes]:
-    """Those of windows of a range of keys; the lower bound ignores times."""
+    """The bounds of windows of a range of keys; the lower bound ignores times."""
     suffix = _TIME.pack(latest) + _SEQUENCE.pack(SEQUENCE_MAX)
     return encode_window_key(first, 0), _upper(last, suffix)
 
 
 def session_key_bounds(key: bytes, earliest_end: int, latest_start: int) -> tuple[bytes, bytes]:
-    """Those of one key's sessions with ends and starts within these bounds."""
+    """The bounds of one key's sessions with ends and starts within these bounds."""
     lower = key + _SESSION.pack(max(earliest_end, 0), 0)
     return lower, key + _SESSION.pack(TIME_MAX, latest_start)
 
 
 def session_range_bounds(first: bytes, last: bytes, latest_start: int) -> tuple[bytes, bytes]:
-    """Those of sessions of a range of keys."""
+    """The bounds of sessions of a range of keys."""
     return encode_session_key(first, 0, 0), _upper(last, _SESSION.pack(TIME_MAX, latest_start))
 
 

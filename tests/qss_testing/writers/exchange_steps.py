@@ -82,7 +82,7 @@ def metadata(*actives: int, store_id: str = "id-1", epoch: int = 1) -> StoreMeta
 
 
 def silence() -> UnreachableError:
-    """What a shell throws where no answer comes in time."""
+    """The error that a session throws where no answer comes in time."""
     error = UnreachableError("no answer within 2 s")
     error.__cause__ = TimeoutError()
     return error

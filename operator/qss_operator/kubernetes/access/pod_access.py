@@ -1,4 +1,4 @@
-"""How the operator authenticates to the pods of a store, and verifies their certificates."""
+"""The operator's tokens for the pods of a store, and the check of the pods' certificates."""
 
 import base64
 import binascii

@@ -58,7 +58,7 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
 
 
 def _asked_actives(state: StateDirectory, name: StoreName) -> list[str]:
-    """What `qss move` asked for, as partition=pod; nothing where it asked for nothing."""
+    """The actives that `qss move` asked for, as partition=pod; an empty list if there are none."""
     metadata = (state.read_resource(name) or {}).get("metadata", {})
     asked = (metadata.get("annotations") or {}).get(ACTIVES_ANNOTATION)
     return [f"asked by `qss move`, as partition=pod: {asked}"] if asked else []

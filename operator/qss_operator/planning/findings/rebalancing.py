@@ -1,4 +1,4 @@
-"""What moves between the pods of a store, what waits, and what holds it up, in words. Pure."""
+"""Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ class Rebalance:
 def rebalance_of(
     observation: Observation, partitions: tuple[PartitionConfiguration, ...]
 ) -> Rebalance:
-    """What moves, by the configurations that hold."""
+    """The moves that run and those that wait, by the configurations that hold."""
     entries = {entry.partition: entry for entry in partitions}
     targets = targets_of(observation, entries, next_restart(observation, entries))
     running: list[str] = []

@@ -1,4 +1,4 @@
-"""Which partitions of a store are served. Pure."""
+"""Counts the partitions of a store that are served. Pure."""
 
 from qss_core.model import PartitionConfiguration
 from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment

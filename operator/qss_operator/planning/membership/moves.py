@@ -28,7 +28,7 @@ _UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it beco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Where the replicas of each partition should be; `waits_for` is why none moves there now."""
+    """The pods that each partition should be on; `waits_for` is the reason why none moves now."""
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
     waits_for: str | None = None

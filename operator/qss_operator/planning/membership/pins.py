@@ -19,7 +19,7 @@ def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
 
 
 def pins_message(observation: Observation) -> str | None:
-    """What is wrong with the annotation, or None."""
+    """The fault of the annotation, in words; None if it has none."""
     text, spec = observation.resource.actives or "", observation.resource.spec
     pins = decode_actives(text)
     if pins is None or (text and len(pins) != len(text.split(","))):

@@ -76,7 +76,7 @@ def left_with_more(observation: Observation, partitions: Partitions) -> list[str
 
 
 def left_message(kept: list[str]) -> str:
-    """What is wrong, and what a person can do about it."""
+    """The message on replicas that are kept because their active has less data."""
     return (
         f"{'; '.join(kept)}: the active's volume went back to an older state, so the replica is "
         "kept. Stop the writers, and bring the newer state of that volume back"

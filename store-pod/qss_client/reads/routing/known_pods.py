@@ -25,7 +25,7 @@ def is_silence(error: StoreError) -> bool:
 
 @dataclass(slots=True)
 class _Pod:
-    """What is known of one pod, in seconds."""
+    """The speed of one pod's answers, and the times of its answers and silence, in seconds."""
 
     slow_s: float = 0.025  # About 19 of 20 answers to point reads came sooner.
     silent_until_s: float = -math.inf

@@ -47,7 +47,7 @@ _PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """How a type of store with times is queried."""
+    """The parameters and plans of queries for one type of store with times."""
 
     what: str
     type: StoreType

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReadBudget:
-    """What a scan may still use; None: no limit. `deadline` is a time of the monotonic clock."""
+    """The limits left to a scan; None: no limit. `deadline` is a time of the monotonic clock."""
 
     rows_left: int | None
     bytes_left: int

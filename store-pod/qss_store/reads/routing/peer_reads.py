@@ -55,7 +55,7 @@ class PeerReads:
         )
 
     def silent_of(self, pods: Iterable[PodAddress]) -> frozenset[Ordinal]:
-        """Those of the pods that gave no answer a moment ago."""
+        """The given pods that did not answer a moment ago."""
         now_s = self._clock.monotonic_s()
         return frozenset(one.ordinal for one in pods if self._known.is_silent(one.query, now_s))
 

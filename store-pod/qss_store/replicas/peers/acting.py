@@ -1,4 +1,4 @@
-"""When a replica may act as its partition's active."""
+"""Decides whether a replica may act as its partition's active, and begins its epoch."""
 
 import asyncio
 

@@ -156,11 +156,11 @@ class Followers:
         return self._of_epoch()[pod].is_greeted
 
     def sent_s(self, pod: Ordinal) -> float:
-        """When the pod's replica was last sent something, in seconds of the monotonic clock."""
+        """The time of the last request to the pod's replica, in seconds of the monotonic clock."""
         return self._of_epoch()[pod].sent_s
 
     def due_s(self, pod: Ordinal, lease_s: float) -> float:
-        """When the next request to the pod has to have a part for this partition."""
+        """The time by which the next request to the pod needs a part for this partition."""
         follower, log = self._of_epoch()[pod], self._changelog.log
         if not follower.is_greeted:
             return follower.not_before_s

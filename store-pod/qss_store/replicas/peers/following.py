@@ -24,7 +24,7 @@ from qss_store.storage.engine import PassingError
 
 
 class Following:
-    """What a replica does at the requests of its active."""
+    """Carries out the requests of a replica's active: new epochs, entries, cuts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How long ago a follower was level with its active."""
+"""Measures how long ago a follower had every entry of its active."""
 
 from dataclasses import dataclass
 

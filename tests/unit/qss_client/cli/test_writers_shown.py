@@ -1,4 +1,4 @@
-"""What `qss writers` shows of one writer."""
+"""The row of one writer in `qss writers`."""
 
 from qss_client.cli.writers import document_of
 from qss_core.times import Times

@@ -1,4 +1,4 @@
-"""How a client interprets a store's answers."""
+"""A client's reading of a store's answers."""
 
 import json
 from typing import Any

@@ -19,7 +19,7 @@ LONG = HttpRequest(method="GET", path="/all", timeout_s=2.0)
 
 
 def silence(base: str) -> UnreachableError:
-    """What the HTTP client raises where no answer comes."""
+    """The error of the HTTP client where no answer comes."""
     error = unreachable(base, TimeoutError(), 1.0)
     error.__cause__ = TimeoutError()
     return error

@@ -1,4 +1,4 @@
-"""How a store's pods change from the common audience to the store's own."""
+"""The change of a store's pods from the common audience to the store's own."""
 
 from typing import Any
 

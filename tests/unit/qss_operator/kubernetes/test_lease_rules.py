@@ -1,4 +1,4 @@
-"""When a candidate may take the lease, and what it writes into it."""
+"""The rules by which a candidate takes the lease, and the content that it writes."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

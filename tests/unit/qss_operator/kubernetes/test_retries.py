@@ -1,4 +1,4 @@
-"""When a request is repeated."""
+"""The rules by which a request is repeated."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which accounts the binding of reviews gets, and how many."""
+"""The accounts that the binding of reviews gets, and the limits of their number."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Which configuration follows: failover, removal, new epochs, learners and new replicas."""
+"""The next configuration: after failover, removal, new epochs, learners and new replicas."""
 
 from dataclasses import replace as changed
 from typing import Any

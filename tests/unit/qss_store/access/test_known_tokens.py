@@ -1,4 +1,4 @@
-"""How long verdicts are used, and the next step that follows from them."""
+"""The time for which verdicts are used, and the next step that follows from them."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which requests get a place for the review of an unknown token."""
+"""The requests that get a place for the review of an unknown token."""
 
 from qss_store.access.review_limits import (
     AT_ONCE_MAX,

@@ -1,4 +1,4 @@
-"""Who waits for a state is told also where it never comes."""
+"""A read that waits for a state is answered also if the state never comes."""
 
 import asyncio
 

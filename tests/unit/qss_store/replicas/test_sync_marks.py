@@ -25,7 +25,7 @@ class NoFiles:
 
 @dataclass(slots=True)
 class Log:
-    """What of a replica is looked at."""
+    """The parts of a replica that sync marks look at."""
 
     settled_end: int
     engine: Any = field(default_factory=NoFiles)

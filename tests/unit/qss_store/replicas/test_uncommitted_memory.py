@@ -1,4 +1,4 @@
-"""How partitions share the memory for rows that are staged."""
+"""The shares of partitions in the memory for staged rows."""
 
 import pytest
 

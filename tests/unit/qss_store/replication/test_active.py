@@ -1,4 +1,4 @@
-"""What an active sends to each replica, and whose acknowledgements it waits for."""
+"""The entries that an active sends to each replica, and the acknowledgements it waits for."""
 
 import pytest
 from msgspec.structs import replace
