@@ -89,7 +89,7 @@ class OperatorMetrics:
         self._errors.labels(code).inc()
 
     def requested(self, verb: str, resource: str, code: str, seconds: float) -> None:
-        """One try of a request to the API server (what KubernetesApi observes)."""
+        """Counts one try of a request to the API server, with its time."""
         self._requests.labels(verb, resource, code).inc()
         self._request_seconds.labels(verb).observe(seconds)
 

@@ -94,7 +94,7 @@ class StoreReconciler:
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
 
     async def run_round(self) -> bool | None:
-        """One round; whether nothing was left to do, or None if the resource is gone."""
+        """Runs one round; returns whether nothing was left to do, None if the resource is gone."""
         self.failures = []
         observation = await self._observe()
         if observation is None:

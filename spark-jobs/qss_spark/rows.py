@@ -307,7 +307,7 @@ def _native(value: Any, serde: str) -> Any:
 
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:
-    """One slice a partition, sorted by key; equal keys keep their order, and the last wins."""
+    """A slice for each partition, sorted by key; equal keys keep their order, and the last wins."""
     rows = pa.Table.from_batches(batches)
     if not rows.num_rows:
         return []

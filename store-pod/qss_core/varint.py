@@ -13,7 +13,7 @@ _LAST_BYTE_MAX = 0x0F
 
 
 def encode_varint(value: int) -> bytes:
-    """One to five bytes. Raises MalformedRequestError beyond 32 bits."""
+    """Encodes a number as one to five bytes. Raises MalformedRequestError beyond 32 bits."""
     if not _INT32_MIN <= value <= _INT32_MAX:
         raise MalformedRequestError(f"{value} does not fit a 32-bit varint")
     rest = (value << 1) ^ (value >> 31)

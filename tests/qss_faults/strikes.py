@@ -45,7 +45,7 @@ class Field:
 
 
 def strike(field: Field, fault: Fault) -> str:
-    """One fault, until it is over; returns details that only the run knows."""
+    """Strikes with one fault until it is over; returns details that only the run knows."""
     return _STRIKES[fault.kind](field, fault) or ""
 
 

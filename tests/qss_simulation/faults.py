@@ -70,7 +70,7 @@ class Faults:
         self._swapping = asyncio.Lock()  # One volume at a time: the others are its witnesses.
 
     async def run(self, until_s: float) -> None:
-        """One fault after the other, and some at the same time."""
+        """Makes one fault after the other, and some at the same time."""
         async with asyncio.TaskGroup() as group:
             while self._world.loop.now_s < until_s:
                 await asyncio.sleep(self._random.expovariate(1 / 1.5))

@@ -68,7 +68,7 @@ class StoreWriter(DataSourceArrowWriter):
         return RowEncoder(self._definition(), self._columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
-        """One task attempt: stages its rows."""
+        """Stages the rows of one task attempt."""
         context = TaskContext.get()
         # The attempt's id and not its number, which begins anew where Spark runs a stage again.
         task = name_attempt(

@@ -61,7 +61,7 @@ class AsyncHttp:
         timeout_s: float = 30.0,
         telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
-        """One exchange; raises and warns as `SyncHttp.request`."""
+        """Sends one request and returns its answer; raises and warns as `SyncHttp.request`."""
         shown = self._credentials.headers()
         with _watched(url, timeout_s, telling):
             try:

@@ -71,7 +71,7 @@ class SyncHttp:
         timeout_s: float = 30.0,
         telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
-        """One exchange, repeated once if a pooled connection was closed or a token expired.
+        """Sends a request; sends it again if a pooled connection was closed or a token expired.
 
         It warns of a wait, first after 2 s or when `telling`, the operation's wait, is due.
 

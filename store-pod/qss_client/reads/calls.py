@@ -135,7 +135,7 @@ def page(
     limit: int,
     cursor: str | None,
 ) -> Exchange[Page[RowType]]:
-    """One page of a scan; raises a partition's failure."""
+    """Reads one page of a scan; raises a partition's failure."""
     request = scan.request(definition, limit, cursor)
     if request.method == "POST":  # Its key cannot be in a path.
         results = yield from _results(state, request)
@@ -156,7 +156,7 @@ def table_page(
     limit: int,
     cursor: str | None,
 ) -> "Exchange[tuple[pa.Table, str | None]]":
-    """One page of a scan as an Arrow table, and its cursor; raises a partition's failure.
+    """Reads one page of a scan as an Arrow table, and its cursor; raises a partition's failure.
 
     A page without rows still has the columns, which are known only from a page.
     """

@@ -196,7 +196,7 @@ def page_request(
     partitions: Sequence[int] | None,
     options: ReadOptions,
 ) -> HttpRequest:
-    """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan.
+    """The request for one page of a range (`from`, `to`), a prefix (`prefix`) or a scan.
 
     Keys that are too long for a line go to `POST /state/query`, which returns the same rows.
     """

@@ -68,7 +68,7 @@ class SessionState:
         return self.pods.in_order((*bases[first:], *bases[:first]), now_s)
 
     def turn(self, request: HttpRequest, now_s: float) -> Turn:
-        """One attempt of a request, which asks the pods of `choices`."""
+        """Begins an attempt of a request, which asks the pods of `choices`."""
         assert self.metadata is not None, "routes are discovered before the first request"
         may_move = any(len(entry.replicas) > 1 for entry in self.metadata.assignment)
         return Turn(request, self.choices(request, now_s), self.pods, now_s, may_move)

@@ -126,7 +126,7 @@ class Gather:
     async def _look_up(
         self, partition: PartitionId, plan: OnePlan | CountPlan, execution: ExecutionTrace
     ) -> tuple[Reading, msgspec.Raw]:
-        """One row, or the engine's estimate, which counts committed rows only."""
+        """Reads one row, or the engine's estimate, which counts committed rows only."""
         clock, request = self._reader.pod.clock, self._request
         if isinstance(plan, CountPlan):
             options = replace(request.options, isolation=Isolation.READ_COMMITTED)

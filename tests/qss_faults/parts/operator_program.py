@@ -57,7 +57,7 @@ class Steps:
     file: Path
 
     def take(self) -> None:
-        """One step; SIGKILL to this process where it is the chosen one."""
+        """Takes one step; sends SIGKILL to this process where it is the chosen one."""
         try:
             left = int(self.file.read_text())
         except FileNotFoundError:

@@ -88,7 +88,7 @@ class ReplicatedLog:
     # --- Steps
 
     def step(self) -> None:
-        """One step that the seed chooses, and the checks after it."""
+        """Takes one step that the seed chooses, and checks the replicas after it."""
         chosen = self._random.choices(self._steps, self._weights)[0]
         chosen(self._random.choice(self.nodes))
         self._check()
@@ -382,7 +382,7 @@ class ReplicatedLog:
 
 
 def run(seed: int, guards: Guards, steps: int = 600) -> None:
-    """One run. Raises LogError, and whatever a broken rule leads to."""
+    """Tells one run. Raises LogError, and any error that a broken rule leads to."""
     world = ReplicatedLog(Random(seed), guards)
     for _ in range(steps):
         world.step()

@@ -106,7 +106,7 @@ class FaultyNetwork:
         raise UnreachableError(f"{url}: nothing is replicated here")
 
     async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
-        """One exchange. Raises UnreachableError if the request or its answer is lost."""
+        """Carries a request and its answer. Raises UnreachableError if one of them is lost."""
         for _ in range(self.random.randrange(4)):
             await asyncio.sleep(0)
         self._may_lose(host)

@@ -163,7 +163,7 @@ class OnePod:
     # --- The background part
 
     async def move_rows(self, partition: int, rows: int) -> bool:
-        """One step of a partition's migration; returns whether rows were left to move."""
+        """Takes one step of a partition's migration; returns whether rows were left to move."""
         return await self.cluster.replica(partition).format_change.move_rows(rows) is not None
 
     async def move_all_rows(self, partition: int) -> None:

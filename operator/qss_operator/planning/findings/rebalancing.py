@@ -104,7 +104,7 @@ def rebalance_of(
 
 
 def _move(observation: Observation, entry: PartitionConfiguration, target: Placement) -> str:
-    """One partition's move, as `partition 3: words-0 to words-2`."""
+    """Words the move of a partition, as `partition 3: words-0 to words-2`."""
     going = [pod for pod in entry.replicas if pod not in target.replicas]
     added = [pod for pod in target.replicas if pod not in entry.in_sync]
     if entry.active != target.active and not added:

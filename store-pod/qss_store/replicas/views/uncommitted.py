@@ -61,7 +61,7 @@ class _State(NamedTuple):
     chunks: tuple[StagedChunk, ...]
 
     def follows(self, other: "_State") -> bool:
-        """Whether this state is the other one with more chunks at the end."""
+        """Whether this state equals `other`, but for more chunks at its end."""
         if self[:-1] != other[:-1] or len(self.chunks) < len(other.chunks):
             return False
         return self.chunks is other.chunks or all(map(is_, self.chunks, other.chunks))

@@ -48,7 +48,7 @@ def progressing(world: World) -> tuple[ConditionStatus, str, str]:
 
 
 def next_step(world: World) -> list[int]:
-    """One round; the ordinals of pods that it restarts."""
+    """Runs one round; returns the ordinals of pods that it restarts."""
     steps = plan(world.observation())
     for step in steps:
         world.apply(step)
