@@ -1,4 +1,4 @@
-"""How batches are written into a store, and read from it: by key, or as rows that are never lost.
+"""The rows of batches by the type of the store: the last one of a key, or every put.
 
 A KeyValue store shows the last batch of a key. A Window store that retains duplicates keeps every
 put, so that a batch that is applied twice shows twice. There each batch has a window of its own.
@@ -25,7 +25,7 @@ _SERDES = {"key": {"serde": "string"}, "value": {"serde": "json"}}
 
 
 class Point(NamedTuple):
-    """What one replica answers for one shared key."""
+    """The answer of one replica for one shared key."""
 
     by: str
     position: Position
