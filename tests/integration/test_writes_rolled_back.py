@@ -7,7 +7,7 @@ import pytest
 
 from qss_core.errors import RolledBackError
 from qss_core.model import PartitionId
-from qss_store.replicas.completion import Completion
+from qss_store.replicas.rollback_check import RollbackCheck
 from qss_testing.faults.rolled_back import (
     PARTITIONS,
     accept,
@@ -48,7 +48,7 @@ async def test_no_batch_is_decided_on_a_volume_that_went_back(tmp_path: Path, po
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, pod)
         for held in cluster.pods.values():
-            held.pod.registry.completion = Completion()
+            held.pod.registry.completion = RollbackCheck()
         # Another writer: the run that wrote the second batch may be unknown to partition 0.
         writer = cluster.writer(name="other")
         epoch = await writer.epoch()

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from qss_client.reads.json_values import JsonReader, read_json
 from qss_client.reads.requests import HttpRequest
+from qss_client.reads.routing.attempt import Attempt
 from qss_client.reads.routing.known_pods import KnownPods
-from qss_client.reads.routing.replicas import newer_of, replicas_of
-from qss_client.reads.routing.turn import Turn
+from qss_client.reads.routing.replica_choice import choices_of, newer_of
 from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire.messages import StoreMetadata
 
@@ -25,7 +25,7 @@ class SessionState:
     metadata: StoreMetadata | None = None
     position: Position = field(default_factory=Position.empty)
     pods: KnownPods = field(default_factory=KnownPods)
-    _turn: int = 0
+    _asked: int = 0
     _discoveries: int = 0
 
     def learn(self, found: StoreMetadata) -> None:
@@ -58,20 +58,17 @@ class SessionState:
         """
         assert self.metadata is not None, "routes are discovered before the first request"
         if request.partition is not None and not self.only_url:
-            active, *others = replicas_of(self.metadata, request.partition)
-            if request.requires_active:
-                return [active]
-            return self.pods.in_order((active, *self.pods.quickest_first(others)), now_s)
-        self._turn += 1
+            return choices_of(self.metadata, request, self.pods, now_s)
+        self._asked += 1
         bases = self.urls if self.only_url else [one.query for one in self.metadata.instances]
-        first = self._turn % len(bases)
+        first = self._asked % len(bases)
         return self.pods.in_order((*bases[first:], *bases[:first]), now_s)
 
-    def turn(self, request: HttpRequest, now_s: float) -> Turn:
+    def attempt(self, request: HttpRequest, now_s: float) -> Attempt:
         """Begins an attempt of a request, which asks the pods of `choices`."""
         assert self.metadata is not None, "routes are discovered before the first request"
         may_move = any(len(entry.replicas) > 1 for entry in self.metadata.assignment)
-        return Turn(request, self.choices(request, now_s), self.pods, now_s, may_move)
+        return Attempt(request, self.choices(request, now_s), self.pods, now_s, may_move)
 
     def target(self, request: HttpRequest) -> str:
         """The request's path and parameters, with the position bound."""

@@ -11,8 +11,8 @@ from qss_client.http.sync_http import Retrier, SyncHttp
 from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
-from qss_client.reads.routing.replicas import named_by_partition
-from qss_client.reads.routing.turn import ELSEWHERE
+from qss_client.reads.routing.attempt import ELSEWHERE
+from qss_client.reads.routing.replica_choice import named_by_partition
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import Scanned
@@ -116,9 +116,9 @@ class Session:
 
     def _ask_in_turn(self, request: HttpRequest, patience: Retrier) -> HttpAnswer:
         """Asks the pods that may answer, one after the other while none gives an answer."""
-        turn = self.state.turn(request, patience.now_s)
+        attempt = self.state.attempt(request, patience.now_s)
         while True:
-            base, limit_s = turn.take(patience.now_s)
+            base, limit_s = attempt.take(patience.now_s)
             asked = partial(
                 self._http.request,
                 request.method,
@@ -129,15 +129,15 @@ class Session:
                 telling=patience.telling,
             )
             try:
-                if turn.is_watched:
+                if attempt.is_watched:
                     works = partial(self._refresh, base)
                     answer = self._http.watched(base, asked, works)
                 else:
                     answer = asked()
             except ELSEWHERE as error:
-                turn.missed(error, patience.now_s)
+                attempt.missed(error, patience.now_s)
             else:
-                if turn.answered(patience.now_s):
+                if attempt.answered(patience.now_s):
                     self._refresh(base)
                 return answer
 

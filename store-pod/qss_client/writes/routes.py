@@ -8,7 +8,7 @@ from qss_client.chunks.chunk import Slice
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_client.reads.routing.known_pods import is_silence
-from qss_client.reads.routing.replicas import active_of, newer_of
+from qss_client.reads.routing.replica_choice import active_of, newer_of
 from qss_client.writes.steps import Exchange, PodRequest, answer_to, pause_after
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import Ordinal, PartitionId

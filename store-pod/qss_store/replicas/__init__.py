@@ -14,9 +14,9 @@
 6. `views.current_view` publishes the new state to readers.
 
 `format_change` prepares and takes another format of a replica, and `migrator` moves its rows in the
-background. `completion` finds a volume that went back to an older state, by the sequences that all
-partitions have applied. `pod_context` has the parts that all replicas of a pod share;
-`report` makes the report for the operator.
+background. `rollback_check` finds a volume that went back to an older state, by the sequences that
+all partitions have applied. `pod_context` has the parts that all replicas of a pod share; `report`
+makes the report for the operator.
 
 A failure of one partition stays in that partition: `opening.take_out` takes its replica out of the
 pod, and `opening.unopened` keeps the reason.

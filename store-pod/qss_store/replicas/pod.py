@@ -46,8 +46,8 @@ from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.kept_files import Volume
-from qss_store.replicas.volume.room import VolumeRoom
 from qss_store.replicas.volume.sync_marks import SyncMarks
+from qss_store.replicas.volume.volume_watch import VolumeWatch
 from qss_store.replication.lease import Support
 from qss_store.runtime.blocking import run_blocking
 from qss_store.runtime.heavy_turns import HeavyTurns
@@ -85,7 +85,7 @@ class Pod:
         self._refusal: StoreError | None = None
         self._config = config
         self._volume = Volume(volume)
-        self.room = VolumeRoom(volume)
+        self.room = VolumeWatch(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self.news = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()

@@ -24,14 +24,14 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.wire.replica_reports import CopyReport, ReplicasReport
-from qss_store.replicas.completion import Completion
 from qss_store.replicas.opening.assignment_checks import check_not_older, partitions_of
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import report_of
+from qss_store.replicas.rollback_check import RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
-from qss_store.replicas.volume.room import VolumeRoom
+from qss_store.replicas.volume.volume_watch import VolumeWatch
 
 
 class Registry:
@@ -51,7 +51,7 @@ class Registry:
         self._file = file
         self.replicas: dict[PartitionId, Replica] = {}
         self.unopened = Unopened()
-        self.completion = Completion()
+        self.completion = RollbackCheck()
         self.copies: dict[PartitionId, CopyReport] = {}  # The copies that are being made.
         self._generation = 0  # That of the newest assignment that this process was sent.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
@@ -171,7 +171,7 @@ class Registry:
                 raise
             raise NotReadyError(f"a standby has to take over: {error.message}") from error
 
-    def report(self, config: PodConfig, room: VolumeRoom, version: int) -> ReplicasReport:
+    def report(self, config: PodConfig, room: VolumeWatch, version: int) -> ReplicasReport:
         """The report of this pod on all of its replicas; `version` is that of the report."""
         held, replicas = self._file.assignment, self.replicas
         return ReplicasReport(

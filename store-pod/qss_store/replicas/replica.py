@@ -32,9 +32,9 @@ from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.format_change import FormatChange
-from qss_store.replicas.peers.acting import Acting
-from qss_store.replicas.peers.followers import Followers
-from qss_store.replicas.peers.following import Following
+from qss_store.replicas.peers.active_service import ActiveService
+from qss_store.replicas.peers.follower_progress import FollowerProgress
+from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
@@ -89,7 +89,7 @@ class Replica:
         )
         self._end_at_start = changelog.log.end
         now_s = context.clock.monotonic_s
-        self.followers = Followers(
+        self.followers = FollowerProgress(
             changelog, lambda: self.hello, now_s, self._acknowledged, self._prove
         )
         self.format_change = FormatChange(
@@ -116,8 +116,8 @@ class Replica:
             changing=changing,
         )
         self._apply_loop = ApplyLoop(self._parts, self.fail)
-        self.following = Following(self._parts, self._take, self.fail)
-        self.acting = Acting(self._parts, self.followers, self.following)
+        self.following = FollowerService(self._parts, self._take, self.fail)
+        self.acting = ActiveService(self._parts, self.followers, self.following)
 
     # --- Life
 
@@ -275,7 +275,7 @@ class Replica:
             raise self.refusal or error from error
 
     def check_active(self, epoch: Epoch | None = None) -> None:
-        """Raises as `Acting.check`, which refuses who may not act."""
+        """Raises as `ActiveService.check`, which refuses who may not act."""
         self.acting.check(epoch)
 
     async def checkpoint(self, path: Path) -> None:

@@ -6,8 +6,8 @@ from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicaReport
-from qss_store.replicas.completion import Completion, rolled_back
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.rollback_check import RollbackCheck, rolled_back
 
 
 class ReportFeed:
@@ -32,7 +32,7 @@ class ReportFeed:
             pass
 
 
-def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
+def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
     """The report of one replica; its sequence is that of the state that readers see."""
     view, missing = replica.view, completion.lacks(replica)
     sequence = view.sequence if view else replica.machine.participant.sequence

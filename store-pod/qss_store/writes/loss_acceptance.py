@@ -17,9 +17,9 @@ from qss_core.positions import Position
 from qss_core.wire.losses import AcceptLossRequest, BatchesHeld
 from qss_core.wire.messages import Decision
 from qss_store.replicas.append_wait import outcome_of
-from qss_store.replicas.completion import Completion
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.rollback_check import RollbackCheck
 from qss_store.replication.log import stale_epoch
 from qss_store.transactions.commands import AcceptLoss
 from qss_store.transactions.losses import position_before, told_decision
@@ -120,7 +120,7 @@ class LossAcceptance:
 
 
 def held_of_all(
-    best: BatchesHeld, completion: Completion, decision: Decision | None
+    best: BatchesHeld, completion: RollbackCheck, decision: Decision | None
 ) -> BatchesHeld:
     """The batches that partition 0 takes from `best`, the partition with the highest sequence.
 

@@ -36,10 +36,10 @@ from qss_core.wire.messages import (
     problem_of,
 )
 from qss_store.replicas.append_wait import AppendWait, append, settle
-from qss_store.replicas.completion import rolled_back
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.volume.room import RESERVE_BYTES
+from qss_store.replicas.rollback_check import rolled_back
+from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.runtime.blocking import run_blocking
 from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.row_validation import RowValidator

@@ -10,9 +10,9 @@ from qss_client.clock import Clock
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.replicas.sending.copying import Copies
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.senders import Senders
+from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
 from qss_store.replicas.sending.snapshots import Snapshots
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.metrics import Metrics
@@ -39,7 +39,7 @@ class PodServices:
     senders: Senders
     receiver: Receiver
     snapshots: Snapshots
-    copies: Copies
+    copies: SnapshotCopies
     scrubber: Scrubber
 
 
@@ -56,7 +56,7 @@ def build_pod(
     pod = Pod(config, open_engine, clock, metrics or Metrics(), salvage_engine)
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
-    copies = Copies(pod, config.directory, transport, settings.replica_timeout_s)
+    copies = SnapshotCopies(pod, config.directory, transport, settings.replica_timeout_s)
     return PodServices(
         settings=settings,
         extensions=config.extensions,

@@ -1,7 +1,8 @@
 """Compares the sequences of all partitions, to find volumes that went back to an older state.
 
 The pods exchange the sequences of their partitions before a pod serves, and from time to time.
-`replicas.completion` draws the conclusions. A partition that is behind is reported, and not served.
+`replicas.rollback_check` draws the conclusions. A partition that is behind is reported, and not
+served.
 """
 
 import asyncio

@@ -184,7 +184,7 @@ PLANTS = (
         "an older copy is served as the data",
         (
             Change(
-                f"{_STORE}/replicas/completion.py",
+                f"{_STORE}/replicas/rollback_check.py",
                 "        if missing is not None:\n            raise",
                 "        if False:\n            raise",
             ),

@@ -113,7 +113,7 @@ REPLICA_PLANTS = (
         "a new epoch is answered before it is durable",
         (
             Change(
-                f"{_PEERS}/following.py",
+                f"{_PEERS}/follower_service.py",
                 "                self._parts.write_configuration(held)\n"
                 "            await changelog.sync()\n",
                 "                self._parts.write_configuration(held)\n"
@@ -125,7 +125,7 @@ REPLICA_PLANTS = (
         "a new active answers before it has applied its log",
         (
             Change(
-                f"{_PEERS}/acting.py",
+                f"{_PEERS}/active_service.py",
                 "        return self._barrier_at is not None and self._changelog.log.applied <= "
                 "self._barrier_at\n",
                 "        return False\n",
@@ -147,7 +147,7 @@ REPLICA_PLANTS = (
         "a lease counts from its answer",
         (
             Change(
-                f"{_PEERS}/followers.py",
+                f"{_PEERS}/follower_progress.py",
                 "supported(self._lease, pod, result.epoch, sent_s, lease_s)",
                 "supported(self._lease, pod, result.epoch, self._now_s(), lease_s)",
             ),
@@ -161,7 +161,7 @@ REPLICA_PLANTS = (
         "a follower forgets its promises in a restart",
         (
             Change(
-                f"{_PEERS}/following.py",
+                f"{_PEERS}/follower_service.py",
                 "Support({}) if is_new else started(self._now_s(), lease_s)",
                 "Support({})",
             ),

@@ -44,7 +44,7 @@ STANDBY_PLANTS = (
         "a new active does not wait for the lease of the old one",
         (
             Change(
-                f"{_PEERS}/acting.py",
+                f"{_PEERS}/active_service.py",
                 "        if not self._following.may_begin():\n            asyncio",
                 "        if False:\n            asyncio",
             ),
@@ -55,7 +55,7 @@ STANDBY_PLANTS = (
         "an active without a lease tells its standby that it is fresh",
         (
             Change(
-                f"{_PEERS}/followers.py",
+                f"{_PEERS}/follower_progress.py",
                 "            after=follower.answered if is_acting else None,\n",
                 "            after=follower.answered,\n",
             ),
@@ -66,7 +66,7 @@ STANDBY_PLANTS = (
         "an active without a lease answers",
         (
             Change(
-                f"{_PEERS}/acting.py",
+                f"{_PEERS}/active_service.py",
                 "        if not self._followers.has_lease():\n",
                 "        if False:\n",
             ),
@@ -77,7 +77,7 @@ STANDBY_PLANTS = (
         "a follower acknowledges before it has synced",
         (
             Change(
-                f"{_PEERS}/following.py",
+                f"{_PEERS}/follower_service.py",
                 "            if changelog.owes_sync:\n                await changelog.sync()\n",
                 "",
             ),
@@ -88,7 +88,7 @@ STANDBY_PLANTS = (
         "an active does not see that its volume went back",
         (
             Change(
-                f"{_PEERS}/followers.py",
+                f"{_PEERS}/follower_progress.py",
                 "        if watermark.offset > log.end or (",
                 "        if watermark.offset < 0 and (",
             ),
@@ -99,7 +99,7 @@ STANDBY_PLANTS = (
         "a learner that copies a database keeps its old one",
         (
             Change(
-                f"{_PEERS}/followers.py",
+                f"{_PEERS}/follower_progress.py",
                 "            self._followers[pod].needs_copy = True\n",
                 "            self._followers[pod].needs_copy = False\n",
             ),
@@ -338,7 +338,7 @@ STANDBY_PLANTS = (
         "a learner that takes entries is never told to copy",
         (
             Change(
-                f"{_PEERS}/followers.py",
+                f"{_PEERS}/follower_progress.py",
                 "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
                 "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
             ),

@@ -1,5 +1,5 @@
 """Chooses the pod that a client asks, and how long it waits for the answer.
 
-`replicas` has the addresses of a partition's replicas, `known_pods` what a client knows of each
-pod, and `turn` asks the pods one after the other.
+`replica_choice` puts the replicas of a partition in order, by what `known_pods` knows of each pod,
+and takes newer routes. `attempt` asks the pods one after the other, each for a limited time.
 """

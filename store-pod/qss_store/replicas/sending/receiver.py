@@ -8,7 +8,7 @@ from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.sending.copying import Copies
+from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
 from qss_store.replication.follower import Append, StepBack
 from qss_store.replication.messages import (
     AppendAnswer,
@@ -25,7 +25,7 @@ from qss_store.replication.messages import (
 class Receiver:
     """The followers' side of one pod; a partition that refuses does not stop the others."""
 
-    def __init__(self, registry: Registry, copies: Copies) -> None:
+    def __init__(self, registry: Registry, copies: SnapshotCopies) -> None:
         """`copies` copies databases for the learners that the logs no longer reach."""
         self._registry = registry
         self._copies = copies

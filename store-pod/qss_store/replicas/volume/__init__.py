@@ -2,6 +2,6 @@
 
 `assignment_file` keeps the pod's assignment, on the volume and in memory. `kept_files` reads and
 writes the sync marks: these record how much of each database was synced. `sync_marks` renews the
-marks. `room` watches whether the volume has the free space that the pod keeps back. `scrubber`
-reads all rows slowly, and reports the damage that it meets.
+marks. `volume_watch` watches whether the volume is there, and has the free space that the pod keeps
+back. `scrubber` reads all rows slowly, and reports the damage that it meets.
 """

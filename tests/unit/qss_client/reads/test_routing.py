@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from qss_client.reads.routing.replicas import active_of, newer_of
+from qss_client.reads.routing.replica_choice import active_of, newer_of
 from qss_core.model import Epoch, PartitionId
 from qss_core.wire.messages import metadata_of
 from qss_testing.pods.pod_process import PodCluster

@@ -7,8 +7,8 @@ import pytest
 
 from qss_client.http.unreachable import unreachable
 from qss_client.reads.requests import DEFAULTS, HttpRequest, ReadOptions, count_request, get_request
+from qss_client.reads.routing.attempt import Attempt
 from qss_client.reads.routing.known_pods import SILENT_S, KnownPods
-from qss_client.reads.routing.turn import Turn
 from qss_client.reads.session import SessionState
 from qss_core.errors import NotUpToBoundError, UnreachableError
 from qss_testing.pods.pod_process import PodCluster
@@ -50,16 +50,16 @@ def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: P
 
 
 def test_a_pod_that_stands_still_costs_a_point_read_a_quarter_of_a_second() -> None:
-    turn = Turn(POINT, [A, B], KnownPods(), 10.0)
-    assert turn.take(10.0) == (A, 0.25)
-    assert not turn.is_watched
-    turn.missed(silence(A), 10.25)
-    base, limit_s = turn.take(10.25)
+    attempt = Attempt(POINT, [A, B], KnownPods(), 10.0)
+    assert attempt.take(10.0) == (A, 0.25)
+    assert not attempt.is_watched
+    attempt.missed(silence(A), 10.25)
+    base, limit_s = attempt.take(10.25)
     assert base == B
     assert limit_s == pytest.approx(1.75 + 2.0), "the last one has all the time left"
-    assert turn.pods.is_silent(A, 10.3)
-    assert turn.answered(10.3), "the routes may be old"
-    assert not turn.pods.is_silent(B, 10.3)
+    assert attempt.pods.is_silent(A, 10.3)
+    assert attempt.answered(10.3), "the routes may be old"
+    assert not attempt.pods.is_silent(B, 10.3)
 
 
 def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
@@ -70,40 +70,40 @@ def test_the_time_for_a_point_read_follows_the_times_of_the_answers() -> None:
     assert 0.6 < pods.point_limit_s(A) < 1.0
     assert pods.point_limit_s(B) == 0.25
     assert pods.quickest_first([A, B]) == [B, A]
-    assert Turn(POINT, [A, B], pods, 0.0).take(0.0)[1] == pods.point_limit_s(A)
+    assert Attempt(POINT, [A, B], pods, 0.0).take(0.0)[1] == pods.point_limit_s(A)
 
 
 def test_a_long_request_has_the_whole_time_while_its_pod_works() -> None:
-    turn = Turn(LONG, [A, B, C], KnownPods(), 0.0)
+    attempt = Attempt(LONG, [A, B, C], KnownPods(), 0.0)
     for now_s, asked, limit_s in ((0.0, A, 4.0), (0.75, B, 3.25)):
-        assert turn.take(now_s) == (asked, limit_s)
-        assert turn.is_watched
-        turn.missed(silence(asked), now_s + 0.75)
-    assert turn.take(1.5) == (C, 2.5)
-    assert not turn.is_watched, "nobody else could answer"
+        assert attempt.take(now_s) == (asked, limit_s)
+        assert attempt.is_watched
+        attempt.missed(silence(asked), now_s + 0.75)
+    assert attempt.take(1.5) == (C, 2.5)
+    assert not attempt.is_watched, "nobody else could answer"
     with pytest.raises(UnreachableError, match="http://c"):
-        turn.missed(silence(C), 4.0)
+        attempt.missed(silence(C), 4.0)
 
 
 def test_the_only_pod_that_may_answer_is_given_up_where_another_may_take_its_place() -> None:
-    point = Turn(replace(POINT, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
+    point = Attempt(replace(POINT, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
     assert point.take(0.0) == (A, 2.0)
-    long = Turn(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
+    long = Attempt(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
     assert long.take(0.0) == (A, 62.0)
     assert long.is_watched
-    alone = Turn(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0)
+    alone = Attempt(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0)
     assert alone.take(0.0) == (A, 62.0)
     assert not alone.is_watched
 
 
 def test_what_a_pod_says_is_raised_rather_than_the_silence_of_another() -> None:
-    turn = Turn(POINT, [A, B], KnownPods(), 0.0)
-    turn.take(0.0)
+    attempt = Attempt(POINT, [A, B], KnownPods(), 0.0)
+    attempt.take(0.0)
     behind = NotUpToBoundError("behind")
-    turn.missed(behind, 0.05)
-    assert turn.take(0.05)[0] == B
+    attempt.missed(behind, 0.05)
+    assert attempt.take(0.05)[0] == B
     with pytest.raises(NotUpToBoundError):
-        turn.missed(silence(B), 2.0)
+        attempt.missed(silence(B), 2.0)
 
 
 def test_a_pod_that_has_answered_others_meanwhile_is_not_silent() -> None:
@@ -116,11 +116,11 @@ def test_a_pod_that_has_answered_others_meanwhile_is_not_silent() -> None:
 
 
 def test_a_pod_that_tells_of_a_silent_pod_is_not_silent_itself() -> None:
-    turn = Turn(POINT, [A, B], KnownPods(), 0.0)
-    turn.take(0.0)
-    turn.missed(UnreachableError("pod b did not answer"), 0.05)
-    assert not turn.pods.is_silent(A, 0.06)
-    assert turn.take(0.06)[0] == B
+    attempt = Attempt(POINT, [A, B], KnownPods(), 0.0)
+    attempt.take(0.0)
+    attempt.missed(UnreachableError("pod b did not answer"), 0.05)
+    assert not attempt.pods.is_silent(A, 0.06)
+    assert attempt.take(0.06)[0] == B
 
 
 def test_a_read_says_whether_it_needs_the_active(cluster: PodCluster) -> None:

@@ -45,7 +45,7 @@ class Held(Protocol):
 
 
 @dataclass(slots=True)
-class Completion:
+class RollbackCheck:
     """The largest sequences that one pod has learned of."""
 
     completed: Sequence = _NONE  # The last batch that every partition has applied.

@@ -23,7 +23,7 @@ from qss_store.replication.lease import (
 from qss_store.storage.engine import PassingError
 
 
-class Following:
+class FollowerService:
     """Carries out the requests of a replica's active: new epochs, entries, cuts."""
 
     def __init__(

@@ -17,7 +17,7 @@ RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
 
 
-class VolumeRoom:
+class VolumeWatch:
     """The free space of a pod's volume; `full` is the report while it is too small."""
 
     def __init__(self, path: Path) -> None:

@@ -6,17 +6,19 @@ from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Epoch, Offset, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.peers.followers import Followers
-from qss_store.replicas.peers.following import Following
+from qss_store.replicas.peers.follower_progress import FollowerProgress
+from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replication import log as logs
 
 _BEGIN_AGAIN_S = 0.05
 
 
-class Acting:
+class ActiveService:
     """Begins an active's work in an epoch, once every older active has stopped."""
 
-    def __init__(self, parts: ReplicaParts, followers: Followers, following: Following) -> None:
+    def __init__(
+        self, parts: ReplicaParts, followers: FollowerProgress, following: FollowerService
+    ) -> None:
         """An active that starts again waits for a new epoch."""
         self._parts = parts
         self._changelog: Changelog = parts.changelog

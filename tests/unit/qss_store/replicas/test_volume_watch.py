@@ -4,12 +4,12 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from qss_store.replicas.volume.room import VolumeRoom
+from qss_store.replicas.volume.volume_watch import VolumeWatch
 
 
 def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_path: Path) -> None:
     volume = tmp_path / "data"
-    room = VolumeRoom(volume)
+    room = VolumeWatch(volume)
     assert not room.is_gone(), "the pod makes it with its first assignment"
     volume.mkdir()
     assert not room.is_gone()
@@ -23,7 +23,7 @@ def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_pa
 async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:
     volume = tmp_path / "data"
     volume.mkdir()
-    looking = asyncio.create_task(VolumeRoom(volume).run(lambda: asyncio.sleep(0)))
+    looking = asyncio.create_task(VolumeWatch(volume).run(lambda: asyncio.sleep(0)))
     await asyncio.sleep(0)
     volume.rmdir()
     async with asyncio.timeout(10):

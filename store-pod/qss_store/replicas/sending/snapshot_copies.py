@@ -41,7 +41,7 @@ _TRIES = 5  # Of one part; what was written stays.
 _RETRY_S = 0.2
 
 
-class Copies:
+class SnapshotCopies:
     """The copies that this pod's learners are making: one of a partition at a time."""
 
     def __init__(self, pod: Pod, volume: Path, transport: Transport, timeout_s: float) -> None:

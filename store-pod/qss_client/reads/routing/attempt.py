@@ -28,7 +28,7 @@ ELSEWHERE = (NotReadyError, NotUpToBoundError, TooStaleError, UnreachableError)
 
 
 @dataclass(slots=True)
-class Turn:
+class Attempt:
     """One attempt of a request over the pods in `waiting`.
 
     The last one gets all the time left. In a store with standbys (`may_move`) another pod may take

@@ -1,8 +1,9 @@
-"""Finds the pod of a partition, and adds the partition to its failures. Pure."""
+"""Chooses the pods that may answer a request, in the order in which to ask them. Pure."""
 
 from msgspec.structs import replace
 
 from qss_client.reads.requests import HttpRequest
+from qss_client.reads.routing.known_pods import KnownPods
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PartitionId
 from qss_core.wire.messages import Instance, StoreMetadata
@@ -42,6 +43,20 @@ def replicas_of(metadata: StoreMetadata, partition: PartitionId) -> list[str]:
     configuration = metadata.assignment[partition]
     others = (pod for pod in configuration.in_sync if pod != configuration.active)
     return [addresses[pod] for pod in (configuration.active, *others) if pod in addresses]
+
+
+def choices_of(
+    metadata: StoreMetadata, request: HttpRequest, pods: KnownPods, now_s: float
+) -> list[str]:
+    """The replicas that may answer a request for one partition: the active, then the quickest.
+
+    Those that gave no answer a moment ago come last.
+    """
+    assert request.partition is not None, "any pod answers a request for no partition"
+    active, *others = replicas_of(metadata, request.partition)
+    if request.requires_active:
+        return [active]
+    return pods.in_order((active, *pods.quickest_first(others)), now_s)
 
 
 def active_of(metadata: StoreMetadata, partition: PartitionId) -> Instance:

@@ -55,7 +55,7 @@ class _Follower:
     rests_until_s: float = float("-inf")  # Its pod may be about to restart.
 
 
-class Followers:
+class FollowerProgress:
     """The followers of one active; nothing is known of them at the start of an epoch."""
 
     def __init__(
