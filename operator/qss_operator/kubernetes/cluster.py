@@ -8,7 +8,7 @@ from qss_operator.kubernetes.access.pod_access import PodAccess
 from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.objects.children_apply import Upkeep
+from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Zones
 from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
@@ -30,19 +30,19 @@ class KubernetesCluster:
         self,
         names: StoreNames,
         cache: ReadCache,
-        upkeep: Upkeep,
+        children: ChildrenApply,
         zones: Zones,
         missing: MissingPods,
         waits: Waits,
         access: PodAccess,
     ) -> None:
-        """Reads by `cache`; `upkeep` changes the StatefulSet; `access` gets the pods."""
+        """Reads by `cache`; `children` changes the StatefulSet; `access` gets the pods."""
         self._access = access
         self._missing = missing
         self._waits = waits
         self._names = names
         self._cache = cache
-        self._upkeep = upkeep
+        self._children = children
         self._zones = zones
 
     async def observe(self, store: StoreName) -> ClusterState:
@@ -68,22 +68,22 @@ class KubernetesCluster:
             volume_size=largest_volume(
                 claim for name, claim in claims.items() if self._names.is_claim(name)
             ),
-            findings=self._upkeep.findings,
+            findings=self._children.findings,
         )
 
     async def keep(self, observation: Observation) -> None:
         """Bring the other children, the templates of pods and the volumes up to date."""
-        await self._upkeep.run_round(observation)
+        await self._children.run_round(observation)
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Have this many pods; returns before they run."""
         assert store == self._names.store, "one cluster for each store"
-        await self._upkeep.set_replicas(replicas)
+        await self._children.set_replicas(replicas)
 
     async def restart(self, store: StoreName, pod: PodState) -> None:
         """Delete a pod; the StatefulSet makes it again, with its present template."""
         assert store == self._names.store, "one cluster for each store"
-        await self._upkeep.restart(pod)
+        await self._children.restart(pod)
 
     def _compared_with(self, found: Object | None, claims: Mapping[str, Object]) -> Object | None:
         """The StatefulSet with the template that pods should have; None while none may restart.

@@ -24,7 +24,7 @@ from qss_operator.kubernetes.events.status_events import news_of
 from qss_operator.kubernetes.failure_status import refused_status, troubled_status
 from qss_operator.kubernetes.leadership.health import Health
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.objects.children_apply import Upkeep
+from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.deletion import Deletion
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Zones
@@ -248,14 +248,14 @@ class StoreLoop:
         defaults = shared.defaults
         tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
         self.access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
-        upkeep = Upkeep(shared.api, cache, names, shared.defaults, self._tell, monotonic_s)
+        children = ChildrenApply(shared.api, cache, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         missing = MissingPods(shared.api, names, monotonic_s)
         return StoreReconciler(
             names.store,
             resources=self._resources,
             cluster=KubernetesCluster(
-                names, cache, upkeep, zones, missing, Waits(monotonic_s), self.access
+                names, cache, children, zones, missing, Waits(monotonic_s), self.access
             ),
             pods=shared.pods_of(self.access),
             clock=shared.clock,

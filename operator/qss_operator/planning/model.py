@@ -17,7 +17,7 @@ from qss_core.model import (
     Wire,
 )
 from qss_core.spec.resource import StoreSpec
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 
 # --- The status, in exactly the CRD's shape.
 
@@ -284,3 +284,13 @@ class RetireReplica:
 
 
 Step = SetReplicas | PublishAssignment | SendAssignment | RestartPod | AcceptLoss | RetireReplica
+
+
+def replica_of(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> ReplicaReport | None:
+    """A pod's report on its replica, where it holds exactly this configuration."""
+    report = reports.get(pod)
+    if report is None:
+        return None
+    return next((one for one in report.replicas if one.configuration == entry), None)

@@ -2,8 +2,7 @@
 
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.planning.membership.failover import replica_of
-from qss_operator.planning.model import Observation, PodState
+from qss_operator.planning.model import Observation, PodState, replica_of
 
 _SILENT_S = 30.0  # So long a pod is silent before it can be removed without its answer.
 

@@ -18,7 +18,7 @@ from qss_client.kube.connection import (
     QUERY_PORT,
     ConnectionOptions,
     CredentialOptions,
-    way_to,
+    connection_to,
 )
 from qss_client.reads.requests import ReadOptions
 from qss_client.store import Store
@@ -102,13 +102,13 @@ class Place:
 def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
     """A client of the store; keys and values are the store's JSON, for printing unchanged."""
     limits = RetryLimits(deadline_s=timeout_s)
-    with way_of(store, place) as way, way.client(limits, raw=True) as client:
+    with connection_of(store, place) as connection, connection.client(limits, raw=True) as client:
         yield client
 
 
 @contextmanager
-def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[ConnectionOptions]:
-    """The way to the store, valid inside the block.
+def connection_of(store: str, place: Place, *, writes: bool = False) -> Iterator[ConnectionOptions]:
+    """The connection to the store, valid inside the block.
 
     writes: on Kubernetes the internal port, which writers use.
     """
@@ -121,8 +121,8 @@ def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Connec
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
         port = INTERNAL_PORT if writes else QUERY_PORT
-        with way_to(store, place.context, place.service_account, shown, port) as way:
-            yield way
+        with connection_to(store, place.context, place.service_account, shown, port) as connection:
+            yield connection
         return
     urls = find_urls(store, place.url, place.state_dir, environment)
     yield ConnectionOptions(urls=urls, store=store, shown=shown)

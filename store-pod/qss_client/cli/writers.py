@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli.asking import Reaching, reaching
-from qss_client.cli.options import Name, ShownTimes, way_of
+from qss_client.cli.options import Name, ShownTimes, connection_of
 from qss_client.cli.printing import Output, print_rows, shown_time, times_shown
 from qss_client.http.retries import RetryLimits
 from qss_client.writes.writers import delete_writer, list_writers
@@ -38,19 +38,25 @@ def writers(
         raise MalformedRequestError("--force goes with --delete WRITER")
     output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
     shown = times_shown(times, output)
-    with way_of(store, reached.place, writes=True) as way:
-        http = way.http()
+    with connection_of(store, reached.place, writes=True) as to:
+        http = to.http()
         try:
             if delete is None:
-                found = list_writers(http, way.urls, way.store, limits, direct=way.direct)
+                found = list_writers(http, to.urls, to.store, limits, direct=to.direct)
                 _print(found, output, shown, everyone=everyone)
                 return
             gone = delete_writer(
-                http, way.urls, way.store, delete, force=force, limits=limits, direct=way.direct
+                http,
+                to.urls,
+                to.store,
+                delete,
+                force=force,
+                limits=limits,
+                direct=to.direct,
             )
         except UnknownWriterError as error:
             raise UnknownWriterError(
-                f"store {way.store} has no writer {delete}: `qss writers {way.store} --all` lists "
+                f"store {to.store} has no writer {delete}: `qss writers {to.store} --all` lists "
                 "its writers"
             ) from error
         finally:

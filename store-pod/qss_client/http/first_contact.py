@@ -18,17 +18,17 @@ def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: Retr
 
     Raises UnreachableError after `limits.first_contact_s`, and errors that no repeat mends at once.
     """
-    patience = Retrier(limits)
+    retrier = Retrier(limits)
     while True:
         failures: list[StoreError] = []
         for number, url in enumerate(urls):
             left = len(urls) - number
             try:
-                timeout_s = limits.share_of_first_contact(patience.elapsed_s, left)
-                return ask(url, timeout_s, patience.telling)
+                timeout_s = limits.share_of_first_contact(retrier.elapsed_s, left)
+                return ask(url, timeout_s, retrier.telling)
             except StoreError as error:
                 failures.append(error)
         # Pods of other stores will not serve this one later.
         if all(isinstance(one, StoreNotFoundError) for one in failures):
             raise failures[-1]
-        patience.after(no_answer(store, failures), limits.of_first_contact(failures))
+        retrier.after(no_answer(store, failures), limits.of_first_contact(failures))

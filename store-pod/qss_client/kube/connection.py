@@ -92,21 +92,21 @@ def store_on_kubernetes(
     """
     shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     with (
-        way_to(name, context, service_account, shown) as way,
-        way.client(limits, decimal=decimal) as store,
+        connection_to(name, context, service_account, shown) as connection,
+        connection.client(limits, decimal=decimal) as store,
     ):
         yield store
 
 
 @contextmanager
-def way_to(
+def connection_to(
     name: str,
     context: str | None,
     service_account: str,
     shown: CredentialOptions,
     port: int = QUERY_PORT,
 ) -> Iterator[ConnectionOptions]:
-    """The way to a port of the store NAMESPACE/STORE, as for `store_on_kubernetes`."""
+    """The connection to a port of the store NAMESPACE/STORE, as for `store_on_kubernetes`."""
     place = KubernetesPlace.parse(name, context)
     is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:

@@ -95,9 +95,9 @@ class AsyncSession:
             request = next(exchange)
             while True:
                 if request.after is None:
-                    patience = AsyncRetrier(self._limits.within(request.timeout_s))
+                    retrier = AsyncRetrier(self._limits.within(request.timeout_s))
                 try:
-                    answer = await self._ask(request, patience)
+                    answer = await self._ask(request, retrier)
                 except StoreError as error:
                     request = exchange.throw(error)
                 else:
@@ -106,21 +106,21 @@ class AsyncSession:
             result: Result = end.value
             return result
 
-    async def _ask(self, request: HttpRequest, patience: AsyncRetrier) -> HttpAnswer:
+    async def _ask(self, request: HttpRequest, retrier: AsyncRetrier) -> HttpAnswer:
         failure = request.after
         while True:
-            if failure is not None and (await patience.after(failure)).refresh:
-                await self._discover(patience, failure)
+            if failure is not None and (await retrier.after(failure)).refresh:
+                await self._discover(retrier, failure)
             try:
-                return await self._ask_in_turn(request, patience)
+                return await self._ask_in_turn(request, retrier)
             except StoreError as error:
                 failure = named_by_partition(error, request)
 
-    async def _ask_in_turn(self, request: HttpRequest, patience: AsyncRetrier) -> HttpAnswer:
+    async def _ask_in_turn(self, request: HttpRequest, retrier: AsyncRetrier) -> HttpAnswer:
         """Asks the pods that may answer, one after the other while none gives an answer."""
-        attempt = self.state.attempt(request, patience.now_s)
+        attempt = self.state.attempt(request, retrier.now_s)
         while True:
-            base, limit_s = attempt.take(patience.now_s)
+            base, limit_s = attempt.take(retrier.now_s)
             asked = partial(
                 self._http.request,
                 request.method,
@@ -128,7 +128,7 @@ class AsyncSession:
                 body=self.state.data(request),
                 headers=request.headers,
                 timeout_s=limit_s,
-                telling=patience.telling,
+                telling=retrier.telling,
             )
             try:
                 if attempt.is_watched:
@@ -137,9 +137,9 @@ class AsyncSession:
                 else:
                     answer = await asked()
             except ELSEWHERE as error:
-                attempt.missed(error, patience.now_s)
+                attempt.missed(error, retrier.now_s)
             else:
-                if attempt.answered(patience.now_s):
+                if attempt.answered(retrier.now_s):
                     await self._refresh(base)
                 return answer
 
@@ -157,7 +157,7 @@ class AsyncSession:
         metadata = await self.metadata()
         return metadata.definition
 
-    async def _discover(self, patience: AsyncRetrier, reason: StoreError | None = None) -> None:
+    async def _discover(self, retrier: AsyncRetrier, reason: StoreError | None = None) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers.
 
         Warnings tell of the `reason` for which routes are looked for, if there is one.
@@ -165,15 +165,15 @@ class AsyncSession:
         is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
-            urls = self.state.discovery_urls(patience.now_s)
+            urls = self.state.discovery_urls(retrier.now_s)
             for number, url in enumerate(urls):
                 timeout_s = _DISCOVERY_S
                 if is_first:
                     left = len(urls) - number
-                    timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
+                    timeout_s = self._limits.share_of_first_contact(retrier.elapsed_s, left)
                 try:
                     answer = await self._http.request(
-                        "GET", url, timeout_s=timeout_s, telling=patience.telling
+                        "GET", url, timeout_s=timeout_s, telling=retrier.telling
                     )
                 except StoreError as error:
                     failures.append(error)
@@ -185,6 +185,6 @@ class AsyncSession:
                 raise failures[-1]
             if is_first:
                 failure = no_answer(self.state.store, failures)
-                await patience.after(failure, self._limits.of_first_contact(failures))
+                await retrier.after(failure, self._limits.of_first_contact(failures))
             else:
-                await patience.after(reason or failures[-1])
+                await retrier.after(reason or failures[-1])

@@ -93,9 +93,9 @@ class Session:
             request = next(exchange)
             while True:
                 if request.after is None:
-                    patience = Retrier(self._limits.within(request.timeout_s))
+                    retrier = Retrier(self._limits.within(request.timeout_s))
                 try:
-                    answer = self._ask(request, patience)
+                    answer = self._ask(request, retrier)
                 except StoreError as error:
                     request = exchange.throw(error)
                 else:
@@ -104,21 +104,21 @@ class Session:
             result: Result = end.value
             return result
 
-    def _ask(self, request: HttpRequest, patience: Retrier) -> HttpAnswer:
+    def _ask(self, request: HttpRequest, retrier: Retrier) -> HttpAnswer:
         failure = request.after
         while True:
-            if failure is not None and (patience.after(failure)).refresh:
-                self._discover(patience, failure)
+            if failure is not None and (retrier.after(failure)).refresh:
+                self._discover(retrier, failure)
             try:
-                return self._ask_in_turn(request, patience)
+                return self._ask_in_turn(request, retrier)
             except StoreError as error:
                 failure = named_by_partition(error, request)
 
-    def _ask_in_turn(self, request: HttpRequest, patience: Retrier) -> HttpAnswer:
+    def _ask_in_turn(self, request: HttpRequest, retrier: Retrier) -> HttpAnswer:
         """Asks the pods that may answer, one after the other while none gives an answer."""
-        attempt = self.state.attempt(request, patience.now_s)
+        attempt = self.state.attempt(request, retrier.now_s)
         while True:
-            base, limit_s = attempt.take(patience.now_s)
+            base, limit_s = attempt.take(retrier.now_s)
             asked = partial(
                 self._http.request,
                 request.method,
@@ -126,7 +126,7 @@ class Session:
                 body=self.state.data(request),
                 headers=request.headers,
                 timeout_s=limit_s,
-                telling=patience.telling,
+                telling=retrier.telling,
             )
             try:
                 if attempt.is_watched:
@@ -135,9 +135,9 @@ class Session:
                 else:
                     answer = asked()
             except ELSEWHERE as error:
-                attempt.missed(error, patience.now_s)
+                attempt.missed(error, retrier.now_s)
             else:
-                if attempt.answered(patience.now_s):
+                if attempt.answered(retrier.now_s):
                     self._refresh(base)
                 return answer
 
@@ -155,7 +155,7 @@ class Session:
         metadata = self.metadata()
         return metadata.definition
 
-    def _discover(self, patience: Retrier, reason: StoreError | None = None) -> None:
+    def _discover(self, retrier: Retrier, reason: StoreError | None = None) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers.
 
         Warnings tell of the `reason` for which routes are looked for, if there is one.
@@ -163,15 +163,15 @@ class Session:
         is_first = self.state.metadata is None
         while True:
             failures: list[StoreError] = []
-            urls = self.state.discovery_urls(patience.now_s)
+            urls = self.state.discovery_urls(retrier.now_s)
             for number, url in enumerate(urls):
                 timeout_s = _DISCOVERY_S
                 if is_first:
                     left = len(urls) - number
-                    timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
+                    timeout_s = self._limits.share_of_first_contact(retrier.elapsed_s, left)
                 try:
                     answer = self._http.request(
-                        "GET", url, timeout_s=timeout_s, telling=patience.telling
+                        "GET", url, timeout_s=timeout_s, telling=retrier.telling
                     )
                 except StoreError as error:
                     failures.append(error)
@@ -183,6 +183,6 @@ class Session:
                 raise failures[-1]
             if is_first:
                 failure = no_answer(self.state.store, failures)
-                patience.after(failure, self._limits.of_first_contact(failures))
+                retrier.after(failure, self._limits.of_first_contact(failures))
             else:
-                patience.after(reason or failures[-1])
+                retrier.after(reason or failures[-1])

@@ -150,12 +150,12 @@ def renew(http: SyncHttp, run: Run, limits: RetryLimits = WRITE_LIMITS) -> None:
 
 def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Result:
     """The result of an exchange; its pauses share one deadline."""
-    patience = Retrier(limits)
+    retrier = Retrier(limits)
     try:
         step = next(exchange)
         while True:
             try:
-                outcome = _outcome(http, patience, step)
+                outcome = _outcome(http, retrier, step)
             except StoreError as error:
                 step = exchange.throw(error)
             else:
@@ -165,7 +165,7 @@ def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Res
         return result
 
 
-def _outcome(http: SyncHttp, patience: Retrier, step: Step) -> HttpAnswer | RetryAt:
+def _outcome(http: SyncHttp, retrier: Retrier, step: Step) -> HttpAnswer | RetryAt:
     match step:
         case PodRequest():
             return http.request(
@@ -177,6 +177,6 @@ def _outcome(http: SyncHttp, patience: Retrier, step: Step) -> HttpAnswer | Retr
                 telling=WaitWarnings.begun(time.monotonic(), step.tell_after_s),
             )
         case Pause():
-            return patience.after(step.failure)
+            return retrier.after(step.failure)
         case _:
             assert_never(step)

@@ -28,12 +28,12 @@ def list_writers(
     lists writers. direct: ask the internal ports that the pods name; else ask `url`.
     """
     path = _path(http, url, store, limits, direct=direct)
-    patience = Retrier(limits)
+    retrier = Retrier(limits)
     while True:
         try:
-            answer = http.get(path, WritersAnswer, _TIMEOUT_S, patience.telling)
+            answer = http.get(path, WritersAnswer, _TIMEOUT_S, retrier.telling)
         except StoreError as error:
-            patience.after(error)
+            retrier.after(error)
         else:
             return answer.writers
 
@@ -55,18 +55,18 @@ def delete_writer(
     a writer whose run may be alive.
     """
     path = _path(http, url, store, limits, direct=direct)
-    patience = Retrier(limits)
+    retrier = Retrier(limits)
     target = f"{path}/{quote(writer, safe='')}?force={str(force).lower()}"
     is_repeated = False
     while True:
         try:
-            answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S, telling=patience.telling)
+            answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S, telling=retrier.telling)
         except UnknownWriterError:
             if is_repeated:
                 return None  # An earlier request deleted the writer.
             raise
         except StoreError as error:
-            patience.after(error)
+            retrier.after(error)
             is_repeated = True
         else:
             return decode(answer.body, WriterReport)

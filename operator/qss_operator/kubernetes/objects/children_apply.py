@@ -64,7 +64,7 @@ Object = dict[str, Any]
 Tell = Callable[[str, str], None]
 
 
-class Upkeep:
+class ChildrenApply:
     def __init__(
         self,
         api: KubernetesApi,

@@ -15,12 +15,11 @@ from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
     has_stopped,
-    replica_of,
     successor_of,
 )
 from qss_operator.planning.membership.moves import moved, targets_of
 from qss_operator.planning.membership.restarts import NextRestart, next_restart
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import Observation, replica_of
 
 Reports = Mapping[Ordinal, ReplicasReport]
 

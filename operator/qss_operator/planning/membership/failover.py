@@ -61,16 +61,6 @@ def _may_promote_uncompared(observation: Observation, entry: PartitionConfigurat
     return is_heard or silent_s >= _PATIENCE * failover_after_s(observation)
 
 
-def replica_of(
-    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
-) -> ReplicaReport | None:
-    """A pod's report on its replica, where it holds exactly this configuration."""
-    report = reports.get(pod)
-    if report is None:
-        return None
-    return next((one for one in report.replicas if one.configuration == entry), None)
-
-
 def failover_after_s(observation: Observation) -> float:
     """`rebalance.failoverAfter` of the resource, in seconds."""
     return parse_duration_ms(observation.resource.spec.rebalance.failover_after) / 1000

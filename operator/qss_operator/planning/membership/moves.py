@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.planning.membership.failover import SOUND, replica_of
+from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
 from qss_operator.planning.membership.restarts import NextRestart
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place
 
 Entries = Mapping[PartitionId, PartitionConfiguration]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
-from qss_operator.planning.membership.failover import failover_after_s, replica_of
-from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState
+from qss_operator.planning.membership.failover import failover_after_s
+from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 
 _SILENT_S = 30.0  # After that a restart, which may mend it, waits for no answer of a Ready pod.

@@ -2,8 +2,7 @@
 
 from qss_core.model import PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.membership.failover import replica_of
-from qss_operator.planning.model import Observation, RetireReplica
+from qss_operator.planning.model import Observation, RetireReplica, replica_of
 
 LEFT_REPLICA_HAS_MORE = "LeftReplicaHasMore"
 
