@@ -302,7 +302,7 @@ def test_a_package_that_fails_at_a_commit_stops_its_partition_until_it_is_mended
             install_guide(tmp_path / "site", {fault: f"{fault}; 1 / (member != 'LGA')"})
             pod.start()
             wait_until(lambda: is_served(cluster))
-            with pytest.raises(StoreError, match="completed"):
+            with pytest.raises(StoreError, match="not applied everywhere yet"):
                 commit(*run, staged, position={}, fingerprint="x", limits=IMPATIENT)
         failed = partition_of(b"N7", partitions)
         report = wait_until(lambda: failed_report(pod))
