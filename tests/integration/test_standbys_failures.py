@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.model import Sequence
-from qss_testing.pods.stores import configuration
-from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
+from qss_core.errors import CorruptionError
+from qss_core.model import Ordinal, PartitionId, Sequence, StoreSettings
+from qss_testing.pods.stores import configuration, open_rocksdb
+from qss_testing.pods.write_cluster import (
+    lead,
+    replica_of,
+    replicated,
+    rows_of,
+    write,
+    write_cluster,
+)
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
@@ -58,6 +66,48 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         await wait_until_async(lambda: active.followers.caught_up() == (0,))
         assert replica_of(cluster, 0) is not failed
         assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
+
+
+async def test_a_replica_with_a_damaged_block_is_made_anew_once_another_one_leads(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        damaged = replica_of(cluster, 0)
+        cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
+        await write(writer, epoch, 1, {0: {b"c": b"3"}})
+        await lead(cluster, 1, 3, learners=[0])
+        active = replica_of(cluster, 1)
+        await wait_until_async(lambda: active.followers.caught_up() == (0,))
+        assert replica_of(cluster, 0) is not damaged
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert not report.has_damage
+        assert rows_of(replica_of(cluster, 0)) == rows_of(active)
+
+
+async def test_a_slow_sync_of_one_epoch_stops_no_heartbeat_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = StoreSettings(lease_ms=1000, replica_timeout_ms=1000)
+    async with write_cluster(
+        tmp_path, pods=2, partitions=2, limits=limits, open_engine=open_rocksdb()
+    ) as cluster:
+        both = [configuration(number, 0, epoch=2, standbys=[1]) for number in (0, 1)]
+        await cluster.assign(both)
+        await cluster.until_led()
+        slow, other = (cluster.pods[0].pod.registry.replicas[PartitionId(n)] for n in (0, 1))
+        goes_on, sync = threading.Event(), slow.engine.sync
+        monkeypatch.setattr(slow.engine, "sync", lambda: (goes_on.wait(), sync()))
+        try:
+            await cluster.assign([configuration(0, 0, epoch=3, standbys=[1]), both[1]])
+            before = other.followers.sent_s(Ordinal(1))
+            await wait_until_async(lambda: other.followers.sent_s(Ordinal(1)) > before + 2.0)
+            assert other.silent_followers() == ()
+            assert other.acting.is_acting
+        finally:
+            goes_on.set()
 
 
 @pytest.mark.parametrize(

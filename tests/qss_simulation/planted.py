@@ -30,7 +30,6 @@ _NOT_SIMULATED = {
     "a count is of rows that are not shown": "counts are not asked for",
     "a learner that takes entries is never told to copy": "no database fails while it is written",
     "damage that a read meets is told to nobody": "no block of a database is damaged",
-    "a read asks no other replica after one that is rolled back": "a read may fail after a fault",
 }
 _FAILED = re.compile(r"^seed (\d+): (.*)", re.MULTILINE)
 _FAILED_SCENARIO = re.compile(r"^scenario (.*)", re.MULTILINE)

@@ -58,6 +58,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     is_damaged: bool = False  # The replica takes no writes, and cannot recover by itself.
     is_stopped: bool = False  # It takes no writes before it is copied, or its pod restarts.
+    has_damage: bool = False  # A read met a damaged block; it goes on until another takes over.
     detail: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None

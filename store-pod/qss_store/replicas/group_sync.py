@@ -57,7 +57,10 @@ class GroupSync:
 
     async def _fulfil(self, wishes: Sequence[_Wish]) -> None:
         engines = [wish.engine for wish in wishes]
-        failures = await run_blocking_in(self._executor, partial(_sync_all, engines))
+        try:
+            failures = await run_blocking_in(self._executor, partial(_sync_all, engines))
+        except Exception as error:  # noqa: BLE001 no thread: whoever waits has to hear of it.
+            failures = [error] * len(wishes)
         self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):
             if wish.done.done():

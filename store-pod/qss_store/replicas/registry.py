@@ -1,5 +1,6 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,8 @@ from qss_store.replicas.report import report_of
 from qss_store.replicas.rollback_check import RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.volume_watch import VolumeWatch
+
+_LOG = logging.getLogger(__name__)
 
 
 class Registry:
@@ -144,15 +147,17 @@ class Registry:
         return replica
 
     def found_damage(self, partition: PartitionId, error: CorruptionError) -> StoreError:
-        """The error of a reader that met damage; the damaged replica is made anew where it can be.
+        """The error of a reader that met damage, which the pod reports.
 
-        A partition with other in-sync replicas is read from them.
+        The replica goes on until the operator has another one take over. A partition with other
+        in-sync replicas is read from them.
         """
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.health.damage is None:
+            _LOG.error("partition %s has a damaged block: %s", partition, error.message)
+            replica.health.damage = error
         if not {*self.configuration(partition).in_sync} - {self._ordinal}:
             return error
-        replica = self.replicas.get(partition)
-        if replica is not None and not replica.has_failed and replica.is_replaceable:
-            replica.fail(error)
         return NotReadyError(
             f"partition {partition} on pod {self._pod} is damaged, and other replicas have its "
             f"rows: {error.message}"

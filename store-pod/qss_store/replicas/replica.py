@@ -60,6 +60,8 @@ _PIN_S = 600.0  # How long entries behind a copy are kept for the learner that m
 class Replica:
     """A replica. `view` is None before it serves; `failure` is the reason if it cannot."""
 
+    _keeping: "asyncio.Task[None] | None" = None  # Makes the epoch of an active durable.
+
     def __init__(
         self,
         definition: StoreDefinition,
@@ -142,9 +144,10 @@ class Replica:
 
     async def close(self) -> None:
         """Stops applying and closes the database; the next start applies the rest of the log."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [one for one in (self._task, self._keeping) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self.pending.cancel()
         self.uncommitted.forget()
         self.current_view.close()
@@ -190,13 +193,6 @@ class Replica:
             f"the replica of partition {self.partition} on pod {self.log.pod} has failed, and "
             f"another one has to take over: {self.failure.message}"
         )
-
-    @property
-    def is_replaceable(self) -> bool:
-        """Whether another in-sync replica is alive, so that this one can be made anew."""
-        if self.role is Role.ACTIVE:
-            return len(self.log.configuration.in_sync) > 1 and self.followers.has_lease()
-        return self.role is Role.STANDBY and not self.following.misses_active
 
     @property
     def is_recovered(self) -> bool:
@@ -344,19 +340,23 @@ class Replica:
         self.acting.configured(before)
         return True
 
-    async def keep_epoch(self) -> None:
-        """Makes the epoch of an active durable, so that it greets its followers.
+    def keep_epoch(self) -> None:
+        """Begins to make the epoch of an active durable, so that it greets its followers.
 
         The apply loop would do so after the commit that it applies, which may take long.
         """
-        if self.role is not Role.ACTIVE or not self._changelog.owes_epoch or self.has_failed:
-            return
+        is_owed = self.role is Role.ACTIVE and self._changelog.owes_epoch and not self.has_failed
+        if is_owed and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.create_task(self._keep_epoch(), name=f"epoch-{self.partition}")
+
+    async def _keep_epoch(self) -> None:
         try:
             await self._changelog.sync()
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 the top of a task.
             self.fail(error)
         else:
             self.followers.begin()
+            self._context.send()
 
     def _take(self, configuration: PartitionConfiguration) -> None:
         self.reconfigure(configuration, self._apply_loop.settings)

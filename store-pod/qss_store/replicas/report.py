@@ -51,6 +51,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         error=error.message if error else None,
         is_damaged=isinstance(error, CorruptionError),
         is_stopped=replica.health.has_stopped,
+        has_damage=replica.health.damage is not None,
         detail=error.text if isinstance(error, StoreTypeFailedError) else None,
         format=replica.definition.format,
         migration=replica.migration.report(replica.shown_families()),

@@ -357,18 +357,6 @@ STANDBY_PLANTS = (
         "tests/integration/test_queries_damage.py"
         "::test_another_replica_answers_and_the_pod_reports_the_damage",
     ),
-    Plant(
-        "a read asks no other replica after one that is rolled back",
-        (
-            Change(
-                f"{_STORE}/reads/routing/replica_router.py",
-                "    OverloadedError,\n    RolledBackError,\n    StoreNotFoundError,\n",
-                "    OverloadedError,\n    StoreNotFoundError,\n",
-            ),
-        ),
-        "tests/unit/qss_store/reads/test_replica_router.py"
-        "::test_where_one_replica_is_rolled_back_the_others_are_asked",
-    ),
 )
 
 if __name__ == "__main__":

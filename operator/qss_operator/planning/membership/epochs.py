@@ -76,7 +76,7 @@ def _next(
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
     # An active that was not compared may be older than the standby that would leave.
     leaving: set[Ordinal] = set()
-    if is_sound and active.is_compared:
+    if is_sound and active.is_compared and not active.has_damage:
         leaving = _leaving(entry, restart) | _stopped(observation.reports, entry)
     if removed := _gone(observation.reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
@@ -127,7 +127,11 @@ def _stopped(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
 def _follows(reports: Reports, pod: Ordinal, entry: PartitionConfiguration) -> bool:
     """Whether a learner's own pod says that it has the partition, in this configuration."""
     replica = replica_of(reports, pod, entry)
-    return replica is not None and replica.state in SOUND and not replica.is_damaged
+    return (
+        replica is not None
+        and replica.state in SOUND
+        and not (replica.is_damaged or replica.has_damage)
+    )
 
 
 def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import Observation, replica_of
 
 SOUND = ("serving", "opening")  # The states of a replica that is not failed or behind.
 _PATIENCE = 3  # Times `failoverAfter`, before a standby is promoted that was not compared.
@@ -20,11 +20,16 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
 
     It has the longest log of those that report this configuration; ties go to the lowest ordinal.
     """
+    active = replica_of(observation.reports, entry.active, entry)
+    # Every in-sync replica held what the active has applied: less is an older volume.
+    is_still = active is not None and not active.has_damage
+    least = active.applied_offset if active is not None and is_still else 0
     sound = {
         pod: replica
         for pod in entry.in_sync
         if pod != entry.active
         and (replica := _sound(observation.reports.get(pod), entry)) is not None
+        and replica.end_offset >= least
     }
     if not sound or not _is_needed(observation, entry, sound):
         return None
@@ -80,9 +85,9 @@ def has_no_data(report: ReplicasReport, partition: PartitionId) -> bool:
 
 
 def has_stopped(report: ReplicasReport, partition: PartitionId) -> bool:
-    """Whether a pod that answers says that its replica takes no writes, though it has data."""
+    """Whether a pod says that its replica takes no writes, or met damage, though it has data."""
     return any(
-        replica.is_stopped
+        replica.is_stopped or replica.has_damage
         for replica in report.replicas
         if replica.configuration.partition == partition
     )
@@ -107,6 +112,6 @@ def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
     if report is None:
         return None
     for replica in report.replicas:
-        if replica.configuration == entry and replica.state in SOUND:
+        if replica.configuration == entry and replica.state in SOUND and not replica.has_damage:
             return replica
     return None

@@ -22,7 +22,6 @@ from qss_core.errors import (
 
 _MARGIN_S = 2.0  # The store ends a request itself; the client waits a little longer.
 _LIMIT_MIN_S = 0.05
-_LAST_POINT_S = 2.0  # After that the last pod of a point read may have been replaced.
 # Failures after which another replica may answer. A pod asks the others itself, if it reaches them.
 ELSEWHERE = (NotReadyError, NotUpToBoundError, TooStaleError, UnreachableError)
 
@@ -51,14 +50,12 @@ class Attempt:
         left_s = max(_LIMIT_MIN_S, self.request.timeout_s - (now_s - self.begun_s))
         if self.waiting and self.request.is_point:
             return self._asked, min(left_s / 2, self.pods.point_limit_s(self._asked))
-        if self.may_move and self.request.is_point:
-            return self._asked, min(left_s + _MARGIN_S, _LAST_POINT_S)
         return self._asked, left_s + _MARGIN_S
 
     @property
     def is_watched(self) -> bool:
         """Whether the pod is asked for something small meanwhile: it may need long."""
-        return (self.may_move or bool(self.waiting)) and not self.request.is_point
+        return self.may_move if not self.waiting else not self.request.is_point
 
     def missed(self, error: StoreError, now_s: float) -> None:
         """Notes a failure that another pod may not have; raises where no other one is left."""

@@ -3,7 +3,13 @@
 import asyncio
 import logging
 
-from qss_core.errors import DiskFullError, NotReadyError, StoreError
+from qss_core.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotReadyError,
+    StoreError,
+    StoreTypeRefusedError,
+)
 from qss_core.model import PartitionId
 
 _LOG = logging.getLogger(__name__)
@@ -14,6 +20,7 @@ class ReplicaHealth:
 
     def __init__(self, partition: PartitionId) -> None:
         self.failure: StoreError | None = None
+        self.damage: CorruptionError | None = None  # What a reader met, while the replica goes on.
         self.settled = asyncio.Event()
         self._partition = partition
 
@@ -32,7 +39,7 @@ class ReplicaHealth:
     def has_stopped(self) -> bool:
         """Whether the failure neither passes by itself nor is an end that somebody asked for."""
         return self.failure is not None and not isinstance(
-            self.failure, DiskFullError | NotReadyError
+            self.failure, DiskFullError | NotReadyError | StoreTypeRefusedError
         )
 
     def stall(self, error: DiskFullError) -> None:

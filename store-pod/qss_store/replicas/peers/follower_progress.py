@@ -348,16 +348,16 @@ class FollowerProgress:
 
     def _refuse(self, pod: Ordinal, follower: _Follower, error: StoreError) -> None:
         self._send_again(pod)
+        pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
+        follower.refusals += 1
+        follower.not_before_s = self._now_s() + pause_s
         if isinstance(error, CorruptionError):
             self._cannot_follow(pod, error.message)
             return
         if isinstance(error, WrongStoreError):
             self._lose(pod, error.message)
             return
-        pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
-        follower.refusals += 1
         follower.is_greeted = False
-        follower.not_before_s = self._now_s() + pause_s
         if not isinstance(error, StaleEpochError):
             _LOG.info(
                 "partition %s: pod %s does not take entries now: %s",

@@ -155,6 +155,9 @@ class FollowerService:
 
     def _check_health(self) -> None:
         health = self._parts.health
+        is_left = self._changelog.log.role is Role.LEARNER
+        if health.damage is not None and health.failure is None and is_left:
+            raise CorruptionError(f"a block of the replica is damaged: {health.damage.message}")
         if health.failure is None:
             return
         if health.has_stopped and not isinstance(health.failure, StoreTypeFailedError):

@@ -66,7 +66,7 @@ class PeerSender:
         while True:
             self.wake.clear()
             for replica in list(self._registry.replicas.values()):
-                await replica.keep_epoch()
+                replica.keep_epoch()
             replicas = self._replicas()
             try:
                 if not await self._round(replicas):

@@ -15,6 +15,7 @@ from qss_core.wire.replica_reports import FullVolume
 _LOG = logging.getLogger(__name__)
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
+_MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
 
 
 class VolumeWatch:
@@ -22,27 +23,35 @@ class VolumeWatch:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._found: tuple[int, int] | None = None  # Device and inode of the directory.
+        self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
 
     async def run(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Looks once a second, and calls `tell` after a change; returns when the volume is gone."""
-        while not self.is_gone():
-            if self.look():
-                await tell()
+        misses = 0
+        while misses < _MISSES_MAX:
+            misses = misses + 1 if self.is_gone() else 0
+            try:
+                if self.look():
+                    await tell()
+            except Exception:  # noqa: BLE001 the top of a task.
+                _LOG.exception("looking at the volume failed, and is tried again")
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def is_gone(self) -> bool:
-        """Whether the volume's directory was there, and is not, or is another one, or unreadable.
+        """Whether the volume's directory was there, and is not, or is another one.
 
-        The open files of the databases may take writes for a while, and nobody finds them later.
+        The open files of the databases may take writes for a while, and nobody finds them later. An
+        error of a shared file system says nothing of the directory.
         """
         try:
-            status = self._path.stat()
-        except OSError:
+            found = self._path.stat().st_ino
+        except (FileNotFoundError, NotADirectoryError):
             return self._found is not None
-        before, self._found = self._found, (status.st_dev, status.st_ino)
-        return before is not None and before != self._found
+        except OSError:
+            return False
+        self._found = self._found or found
+        return found != self._found
 
     def look(self) -> bool:
         """Reads the free space; returns whether the report has changed, and logs the change."""

@@ -87,7 +87,8 @@ def test_a_long_request_has_the_whole_time_while_its_pod_works() -> None:
 
 def test_the_only_pod_that_may_answer_is_given_up_where_another_may_take_its_place() -> None:
     point = Attempt(replace(POINT, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
-    assert point.take(0.0) == (A, 2.0)
+    assert point.take(0.0) == (A, 62.0)
+    assert point.is_watched
     long = Attempt(replace(LONG, timeout_s=60.0), [A], KnownPods(), 0.0, may_move=True)
     assert long.take(0.0) == (A, 62.0)
     assert long.is_watched

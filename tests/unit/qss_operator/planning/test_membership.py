@@ -134,6 +134,7 @@ def test_a_standby_that_was_not_compared_since_its_start_takes_over_later() -> N
     [
         {"is_damaged": True, "state": "failed"},
         {"is_stopped": True, "state": "failed"},
+        {"has_damage": True},
         {"state": "behind", "completed": 9},
     ],
 )
@@ -171,6 +172,19 @@ def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
 
 def test_an_active_with_a_full_disk_stays_the_active() -> None:
     assert following(report(A, state="failed"), report(B)) == LED_BY_A
+
+
+def test_a_stopped_active_is_not_replaced_by_a_standby_whose_volume_went_back() -> None:
+    stopped = report(A, end=100, is_stopped=True, state="failed")
+    assert following(stopped, report(B, end=5, is_compared=False)) == LED_BY_A
+    assert following(stopped, report(B, end=100, is_compared=False)) == led_by(B)
+
+
+def test_where_every_replica_has_a_damaged_block_nothing_changes() -> None:
+    """Each goes on with the rows that can be read."""
+    damaged = [report(pod, has_damage=True) for pod in (A, B)]
+    assert following(*damaged) == LED_BY_A
+    assert following(report(A), damaged[1]) == led_by(A), "B is copied anew"
 
 
 def test_an_active_that_cannot_open_its_replica_is_replaced_on_the_plea_of_a_standby() -> None:

@@ -1,8 +1,11 @@
 """Whether a pod's volume is there."""
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
+
+import pytest
 
 from qss_store.replicas.volume.volume_watch import VolumeWatch
 
@@ -18,6 +21,19 @@ def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_pa
     assert room.is_gone()
     shutil.copytree(tmp_path / "old", volume)
     assert room.is_gone()
+
+
+def test_an_error_of_a_shared_file_system_says_nothing_of_the_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = VolumeWatch(tmp_path)
+    assert not watch.is_gone()
+
+    def stale(_: Path) -> None:
+        raise OSError(errno.ESTALE, "stale file handle")
+
+    monkeypatch.setattr(Path, "stat", stale)
+    assert not watch.is_gone()
 
 
 async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:
