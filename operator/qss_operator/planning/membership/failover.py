@@ -22,8 +22,8 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     """
     active = replica_of(observation.reports, entry.active, entry)
     # Every in-sync replica held what the active has applied: less is an older volume.
-    is_still = active is not None and not active.has_damage
-    least = active.applied_offset if active is not None and is_still else 0
+    goes_on = active is not None and active.has_damage
+    least = active.applied_offset if active is not None and not goes_on else 0
     sound = {
         pod: replica
         for pod in entry.in_sync
@@ -34,7 +34,8 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     if not sound or not _is_needed(observation, entry, sound):
         return None
     candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared} or sound
-    if candidates is sound and not _may_promote_uncompared(observation, entry):
+    # An active that goes on may have told what an uncompared standby's volume lacks.
+    if candidates is sound and (goes_on or not _may_promote_uncompared(observation, entry)):
         return None
     return min(candidates, key=lambda pod: (-candidates[pod].end_offset, pod))
 

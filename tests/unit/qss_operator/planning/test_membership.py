@@ -180,6 +180,12 @@ def test_a_stopped_active_is_not_replaced_by_a_standby_whose_volume_went_back() 
     assert following(stopped, report(B, end=100, is_compared=False)) == led_by(B)
 
 
+def test_an_active_with_a_damaged_block_goes_on_until_a_standby_is_compared() -> None:
+    damaged = report(A, has_damage=True)
+    assert following(damaged, report(B, end=5, is_compared=False)) == LED_BY_A
+    assert following(damaged, report(B, end=9)) == led_by(B)
+
+
 def test_where_every_replica_has_a_damaged_block_nothing_changes() -> None:
     """Each goes on with the rows that can be read."""
     damaged = [report(pod, has_damage=True) for pod in (A, B)]
