@@ -17,6 +17,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_client import Store
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import StoreError
 from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode
 from qss_operator.errors import AlreadyRunningError, StartFailedError
@@ -139,6 +141,15 @@ async def test_a_lost_status_comes_back_from_the_pods(qss: Qss) -> None:
     assert (after.store_id, after.assignment) == (before.store_id, before.assignment)
 
 
+def refusal(url: str) -> str:
+    """The code with which a pod refuses a read; "" where it answers."""
+    try:
+        SyncHttp().request("GET", f"{url}/state/stores/{STORE}/any-key")
+    except StoreError as error:
+        return error.code
+    return ""
+
+
 @with_real_pods
 async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(qss: Qss) -> None:
     async with ready_stores(qss):
@@ -149,6 +160,13 @@ async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(q
         async with ready_stores(qss):
             pass
     assert f'queryablestate.dev/adopt-volumes: "{old}"' in caught.value.message
+    # Until then nobody reads the rows of the deleted store under the name of the new one.
+    async with running_stores([qss.write(manifest())], qss.state, qss.pod_command):
+        await wait_until_async(lambda: ready_reason(qss) == "RetainedVolumesFound")
+        endpoints = status_of(qss).endpoints
+        assert endpoints is not None
+        for pod in endpoints.pods or ():
+            await wait_until_async(lambda url=pod.query: refusal(url) == "NOT_READY")  # type: ignore[misc]
     async with ready_stores(qss, manifest(annotations={"queryablestate.dev/adopt-volumes": old})):
         assert status_of(qss).store_id == old
 

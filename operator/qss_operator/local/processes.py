@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +94,10 @@ async def _gone_within(process: ProcessId, timeout_s: float) -> bool:
     return not is_alive(process)
 
 
-async def start_child(command: Sequence[str], output: IO[bytes]) -> asyncio.subprocess.Process:
-    """Start a process that ends when this process ends in any way.
+async def start_child(
+    command: Sequence[str], output: IO[bytes], environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Start a process that ends when this process ends in any way; `environment` is added.
 
     It gets its own session, so that Ctrl-C reaches only this process, which stops its children in
     order.
@@ -105,6 +107,7 @@ async def start_child(command: Sequence[str], output: IO[bytes]) -> asyncio.subp
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
+        env=os.environ | environment,
         start_new_session=True,
         preexec_fn=_end_with_parent(os.getpid()) if _IS_LINUX else None,
     )

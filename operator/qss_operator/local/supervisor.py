@@ -52,6 +52,11 @@ class PodSupervisor:
         """The name of the process that runs, or ran last."""
         return str(self._starts)
 
+    def _environment(self) -> dict[str, str]:
+        """The uid of the resource: a pod serves no volume of a deleted store of the same name."""
+        resource = self._state.read_resource(self._store) or {}
+        return {"QSS_RESOURCE_UID": resource.get("metadata", {}).get("uid", "")}
+
     @property
     def is_outdated(self) -> bool:
         """Whether the pod was made of another template than the present one."""
@@ -89,7 +94,7 @@ class PodSupervisor:
             make_directory(self._state.data_directory(self._store, self._ordinal))
             _rotate(log)
             with log.open("ab") as output:
-                process = await start_child(self._command, output)
+                process = await start_child(self._command, output, self._environment())
         except StateDirectoryError as error:
             return f"cannot be started: {error.message}"
         except OSError as error:

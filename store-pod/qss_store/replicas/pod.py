@@ -148,6 +148,7 @@ class Pod:
     async def start(self, *, compares: bool = False) -> None:
         """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
         self.remember()
+        self.registry.is_of_resource = self._file.is_of(self._config.resource_uid)
         await run_blocking(self._volume.remove_copies)
         self.registry.is_compared = not compares or self.registry.assignment is None
         async with self._assigning:
@@ -193,6 +194,8 @@ class Pod:
                 self.registry.is_compared = not is_emptied
             self._take_type(assignment.definition)
             await self._assign(assignment, is_emptied=is_emptied)
+            self._file.keep_resource(self._config.resource_uid)
+            self.registry.is_of_resource = True
         self.has_opened = True
         return self.report()
 
@@ -388,7 +391,7 @@ class Pod:
     @property
     def is_ready(self) -> bool:
         """Whether the pod serves all its replicas, as `Registry.is_ready` says."""
-        return self.registry.is_ready(self.ordinal)
+        return self.registry.is_of_resource and self.registry.is_ready(self.ordinal)
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""

@@ -56,6 +56,8 @@ class Registry:
         self.unopened = Unopened()
         self.completion = RollbackCheck()
         self.copies: dict[PartitionId, CopyReport] = {}  # The copies that are being made.
+        # False while a pod that has started has the volume of another resource of the store's name.
+        self.is_of_resource = True
         self._generation = 0  # That of the newest assignment that this process was sent.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 
@@ -123,6 +125,11 @@ class Registry:
             replica = self.present(partition)
         except CorruptionError as error:
             raise self.found_damage(PartitionId(partition), error) from error
+        if not self.is_of_resource:
+            raise NotReadyError(
+                f"the volume of pod {self._pod} is of another store of this name, which was "
+                "deleted: the pod serves it once the operator says so; see the store's status"
+            )
         if not self.is_compared:
             raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
         self.completion.check(replica)
@@ -212,7 +219,7 @@ class Registry:
 
     def is_the_data(self, replica: Replica) -> bool:
         """Whether the replica was compared, and lacks nothing that was completed."""
-        return self.is_compared and self.completion.lacks(replica) is None
+        return self.is_compared and self.is_of_resource and self.completion.lacks(replica) is None
 
     def served(self) -> set[PartitionId]:
         """The partitions whose replica serves readers."""

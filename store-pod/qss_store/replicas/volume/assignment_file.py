@@ -11,6 +11,7 @@ from qss_store.replicas.volume.kept_files import replace_file
 
 _LOG = logging.getLogger(__name__)
 _NAME = "assignment.json"
+_RESOURCE_NAME = "resource-uid"
 
 
 class AssignmentFile:
@@ -48,6 +49,31 @@ class AssignmentFile:
         except OSError as error:
             raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
         self._know(assignment)
+
+    def keep_resource(self, uid: str) -> None:
+        """Keeps the uid of the resource whose operator gave the assignment; raises as `keep`."""
+        if not uid or self._resource() == uid:
+            return
+        try:
+            replace_file(self._directory / _RESOURCE_NAME, uid.encode())
+        except OSError as error:
+            raise DiskFullError(f"the uid cannot be kept on the volume: {error}") from error
+
+    def is_of(self, uid: str) -> bool:
+        """Whether the volume is of the resource with this uid; "": nobody said whose pod it is.
+
+        A volume of a deleted store with the same name has another one. A store that adopted volumes
+        has another id than its resource.
+        """
+        if not uid or self.assignment is None:
+            return True
+        return uid == (self._resource() or self.assignment.definition.store_id)
+
+    def _resource(self) -> str | None:
+        try:
+            return (self._directory / _RESOURCE_NAME).read_text("ascii")
+        except (OSError, UnicodeDecodeError):
+            return None
 
     async def wait(self) -> None:
         """Returns when the pod has an assignment."""
