@@ -111,7 +111,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/failover.py",
-                "    if candidates is sound and not _may_promote_uncompared(observation, entry):\n",
+                "    if candidates is sound and is_risky:\n",
                 "    if False:\n",
             ),
         ),

@@ -35,7 +35,8 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
         return None
     candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared} or sound
     # An active that goes on may have told what an uncompared standby's volume lacks.
-    if candidates is sound and (goes_on or not _may_promote_uncompared(observation, entry)):
+    is_risky = goes_on or not _may_promote_uncompared(observation, entry)
+    if candidates is sound and is_risky:
         return None
     return min(candidates, key=lambda pod: (-candidates[pod].end_offset, pod))
 
