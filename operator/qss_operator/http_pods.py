@@ -136,7 +136,7 @@ class HttpPods:
             return None
         return (
             f"runs and has not answered for {limit_s:.0f} s: it is stopped (kill -CONT lets it go "
-            "on) or has too much to do; its partitions are not served meanwhile"
+            "on) or has too much to do; only partitions that have a standby are served meanwhile"
         )
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:

@@ -72,3 +72,16 @@ def _schema_leaves(schema: dict[str, Any], path: str = "") -> Iterator[str]:
             yield from _schema_leaves(member, f"{path}{name}.")
         else:
             yield f"{path}{name}"
+
+
+def test_viewers_may_get_the_status_and_the_scale_of_stores() -> None:
+    roles = (CHART / "templates" / "userroles.yaml").read_text()
+    (line,) = [one for one in roles.splitlines() if '"queryablestate-view-status"' in one]
+    assert '"queryablestatestores/status, queryablestatestores/scale" "verbs" (list "get")' in line
+    assert 'list "view" "edit" "admin"' in line
+
+
+def test_the_first_store_of_the_notes_is_not_open_to_the_cluster() -> None:
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    store = notes.partition("<<EOF\n")[2].partition("EOF\n")[0]
+    assert yaml.safe_load(store)["spec"].get("access") is None, "tokens are asked for by default"
