@@ -15,8 +15,8 @@ from qss_core.errors import StoreError
 from qss_core.formats.timed_keys import encode_window_key
 from qss_core.formats.values import Format, decode_value
 from qss_core.model import StoreType
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.participant import Participant
 from qss_testing.pods.pod_process import PodCluster

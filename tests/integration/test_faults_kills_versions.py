@@ -13,8 +13,8 @@ import pytest
 from qss_client.writes.batch import stage
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.storage.views.versioned import VersionedView
 from qss_store.transactions.participant import Participant

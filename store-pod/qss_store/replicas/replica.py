@@ -44,9 +44,9 @@ from qss_store.replication import log as logs
 from qss_store.replication.entries import VERSIONS
 from qss_store.replication.hello import Hello
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import META, Engine, PassingError, shortage_of
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import database_id, newest_configuration
 from qss_store.storage.views.read_view import ReadView

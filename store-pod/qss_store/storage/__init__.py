@@ -5,7 +5,7 @@ of one moment. `rocksdb` implements it (with `rocksdb_iterators`); `memory_engin
 reference that it is tested against. Only these two modules of RocksDB import rocksdict. A scan's
 rows come in `stretches`, lists of some hundred.
 
-`column_families` says which families a partition has, by the store's type and format.
+`family_names` says which families a partition has, by the store's type and format.
 `placement` turns a batch's rows into row keys and families, `commit_rows` writes them in slices,
 `views` reads them as one state of one moment, also while some rows have an older format
 (`format_migration` moves these rows) and while staged rows lie over them. `index_keys` makes the
@@ -13,5 +13,5 @@ index rows of a custom store type. `replica_identity` keeps, in the database, th
 partition of the replica. `database_files` reads a database's files, `free_space` checks the volume.
 
 The package imports no replica, no pod and no HTTP. Its imports go from `commit_rows` to `placement`
-to `column_families` and `views` to `engine`.
+to `family_names` and `views` to `engine`.
 """

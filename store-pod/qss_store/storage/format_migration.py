@@ -15,8 +15,8 @@ from qss_core.formats.values import Format, converter_of
 from qss_core.model import StoreDefinition
 from qss_core.wire.replica_reports import MigrationReport
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.column_families import ColumnFamilies, Source
 from qss_store.storage.engine import META, Batch, Engine, FamilyView
+from qss_store.storage.family_names import ColumnFamilies, Source
 from qss_store.storage.replica_identity import put_definition
 
 STEP_BYTES_MAX = 256 * 1024

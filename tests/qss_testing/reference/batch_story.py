@@ -28,7 +28,7 @@ from qss_core.wire.messages import (
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.plugins import Extensions
-from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.views.read_view import ReadView
 from qss_store.storage.views.versioned import VersionedView
 from qss_store.transactions.commands import Stage

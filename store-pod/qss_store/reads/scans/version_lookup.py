@@ -18,7 +18,7 @@ from qss_core.formats.timed_keys import (
 from qss_core.formats.values import splitter_of
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.routing.admission import Reading
-from qss_store.storage.column_families import LATEST_FORMAT
+from qss_store.storage.family_names import LATEST_FORMAT
 from qss_store.storage.views.versioned import VersionedView
 
 Row = tuple[bytes, bytes]

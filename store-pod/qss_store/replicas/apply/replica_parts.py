@@ -12,9 +12,9 @@ from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.decoded_rows import DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import Engine
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import (
     is_kept,

@@ -18,9 +18,9 @@ from qss_core.formats.values import Format
 from qss_core.model import Offset, StoreDefinition
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.replication.entries import encode_offset
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, store_slices
 from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.placed import Placing
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.storage.views.indexed import IndexedView

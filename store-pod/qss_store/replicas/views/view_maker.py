@@ -2,8 +2,8 @@
 
 from qss_core.model import Offset, StoreDefinition
 from qss_store.replicas.views.current_view import CurrentView
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import Engine, FamilyView
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.index_keys import Indexing
 from qss_store.storage.views.read_view import ReadView

@@ -14,7 +14,6 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.row_slices import (
     LateRows,
     Payload,
@@ -23,6 +22,7 @@ from qss_store.storage.commit_rows.row_slices import (
     store_slices,
 )
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.placed import Placing
 from qss_store.transactions.commit_plan import CommitPlan
 

@@ -15,9 +15,9 @@ from qss_core.formats.values import decode_value
 from qss_core.model import Wire
 from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import IndexReport
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.row_slices import SliceLimits
 from qss_store.storage.engine import META, Engine, FamilyView
+from qss_store.storage.family_names import ColumnFamilies
 
 _LOG = logging.getLogger(__name__)
 _STATE = b"index"

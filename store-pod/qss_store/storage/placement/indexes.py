@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.values import Format, decode_value
-from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.index_keys import Indexing
 from qss_store.storage.placement.placed import Placed, Present, StoreRows
 

@@ -14,7 +14,7 @@ from qss_client.chunks.chunk_schema import TIME_COLUMNS
 from qss_client.chunks.row_keys import Numbers, sequences_after, session_row_keys, window_row_keys
 from qss_core.formats.segments import Segments
 from qss_core.model import StoreDefinition, StoreType
-from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.indexes import WithIndexRows, values_in
 from qss_store.storage.placement.placed import Placed, Placing, Present, StoreRows
 from qss_store.storage.placement.versions import InVersions

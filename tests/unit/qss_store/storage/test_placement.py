@@ -17,7 +17,7 @@ from qss_core.formats.timed_keys import (
     encode_window_key,
 )
 from qss_core.model import StoreDefinition, StoreType
-from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.placement.placed import Placed, Placing
 from qss_store.storage.placement.row_families import placing_of

@@ -7,13 +7,13 @@ from qss_client.chunks.chunk import encode_slice
 from qss_core.formats.values import Format
 from qss_core.model import StoreType
 from qss_store.runtime.settings import Settings
-from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.row_slices import (
     PLACED_BYTES_MAX,
     SLICE_BYTES_MAX,
     slice_limits,
     store_slices,
 )
+from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.placement.placed import StoreRows
 from qss_store.storage.placement.row_families import placing_of
