@@ -10,6 +10,8 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionId, Sequence, StoreSettings
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import (
+    WriteCluster,
+    Writer,
     lead,
     replica_of,
     replicated,
@@ -21,6 +23,14 @@ from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
 _SHORT_LEASE_MS = 1500
+
+
+async def filled(cluster: WriteCluster) -> tuple[Writer, int]:
+    """Writes the rows; returns the writer and its epoch."""
+    writer = cluster.writer(0)
+    epoch = await writer.epoch()
+    await write(writer, epoch, 0, ROWS)
+    return writer, epoch
 
 
 async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_commit(
@@ -52,9 +62,7 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
     tmp_path: Path,
 ) -> None:
     async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer = cluster.writer(0)
-        epoch = await writer.epoch()
-        await write(writer, epoch, 0, ROWS)
+        writer, _ = await filled(cluster)
         failed = replica_of(cluster, 0)
         failed.fail(ZeroDivisionError("a bug"))
         (report,) = cluster.pods[0].pod.report().replicas
@@ -72,9 +80,7 @@ async def test_a_replica_with_a_damaged_block_is_made_anew_once_another_one_lead
     tmp_path: Path,
 ) -> None:
     async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer = cluster.writer(0)
-        epoch = await writer.epoch()
-        await write(writer, epoch, 0, ROWS)
+        writer, epoch = await filled(cluster)
         damaged = replica_of(cluster, 0)
         cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
         await write(writer, epoch, 1, {0: {b"c": b"3"}})

@@ -14,7 +14,7 @@ from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
-    has_stopped,
+    is_impaired,
     successor_of,
 )
 from qss_operator.planning.membership.moves import moved, targets_of
@@ -116,11 +116,11 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
 
 
 def _stopped(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
-    """The standbys whose pods say that they take no entries: they are copied as learners."""
+    """The standbys whose pods say that they take no entries, or met damage: they are copied."""
     return {
         pod
         for pod in _standbys(entry)
-        if (report := reports.get(pod)) is not None and has_stopped(report, entry.partition)
+        if (report := reports.get(pod)) is not None and is_impaired(report, entry.partition)
     }
 
 

@@ -86,8 +86,8 @@ def has_no_data(report: ReplicasReport, partition: PartitionId) -> bool:
     )
 
 
-def has_stopped(report: ReplicasReport, partition: PartitionId) -> bool:
-    """Whether a pod says that its replica takes no writes, or met damage, though it has data."""
+def is_impaired(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether a pod says that its replica has data, and takes no writes or met damage."""
     return any(
         replica.is_stopped or replica.has_damage
         for replica in report.replicas
@@ -96,7 +96,7 @@ def has_stopped(report: ReplicasReport, partition: PartitionId) -> bool:
 
 
 def _cannot_act(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
-    if has_no_data(report, entry.partition) or has_stopped(report, entry.partition):
+    if has_no_data(report, entry.partition) or is_impaired(report, entry.partition):
         return True
     return any(
         replica.state == "behind"
