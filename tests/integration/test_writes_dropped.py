@@ -1,4 +1,4 @@
-"""A commit's answer says how many rows were too old for the store: no reader sees them."""
+"""What a commit's answer says of rows that no reader sees, and an abort's of a decided batch."""
 
 from pathlib import Path
 from typing import Any
@@ -49,3 +49,12 @@ async def test_a_commit_and_its_repeat_say_how_many_rows_were_dropped(
             answer = await writer.commit(epoch, 1, {partition: [second]})
             assert answer.json()["alreadyApplied"] is is_repeat
             assert answer.json()["dropped"] == {str(partition): 2}
+
+
+async def test_an_abort_after_a_take_over_does_not_deny_a_decision(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        (await writer.commit(epoch, 0, {})).json()
+        await writer.epoch("run-2", "other", takeOver=True)
+        (await writer.abort(epoch, 0)).problem(409, "STALE_WRITER")

@@ -319,9 +319,11 @@ class Coordinator:
         ranked = sorted(self.deleted, key=lambda other: other != name)
         return tuple(ranked[:_FORGOTTEN_AT_ONCE_MAX])
 
-    def check_abort(self, name: str, writer_epoch: WriterEpoch) -> None:
-        """Raises StaleWriterError for an epoch not allotted: it would drop all runs' chunks."""
+    def check_abort(self, name: str, writer_epoch: WriterEpoch, generation: int) -> None:
+        """Refuses an epoch not allotted, and a run after a take-over, which forgets its batches."""
         held = self.writer(name)
+        if writer_epoch < held.writer_epoch and generation < held.generation:
+            raise StaleWriterError(f"writer {name} was taken over: read whether the rows are there")
         if writer_epoch > held.writer_epoch:
             raise StaleWriterError(
                 f"epoch {writer_epoch} of writer {name} was never allotted: open it anew"

@@ -345,11 +345,11 @@ class CoordinatorService:
     ) -> AbortAnswer:
         """Gives a batch up: closes the run, then drops its chunks. A decided batch stays."""
         replica, coordinator = active_coordinator(self._pod)
-        coordinator.check_abort(name, writer_epoch)
+        coordinator.check_abort(name, writer_epoch, request.generation)
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
         await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
-        # Checked again after the close is applied: this run decides no batch after it.
+        coordinator.check_abort(name, writer_epoch, request.generation)  # It decides none any more.
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
         if not coordinator.may_drop(name, (request.generation, batch)):
