@@ -43,6 +43,7 @@ class PodSupervisor:
         self._template = template
         self._made_of = ""
         self._starts = 0
+        self._said_before = 0  # Bytes of the log that earlier processes have written.
         self._asked = asyncio.Event()  # To restart.
         self.is_running = False
         self.trouble: str | None = None
@@ -94,6 +95,7 @@ class PodSupervisor:
             make_directory(self._state.data_directory(self._store, self._ordinal))
             _rotate(log)
             with log.open("ab") as output:
+                self._said_before = output.tell()
                 process = await start_child(self._command, output, self._environment())
         except StateDirectoryError as error:
             return f"cannot be started: {error.message}"
@@ -135,18 +137,23 @@ class PodSupervisor:
         self._on_change()
 
     def _last_line(self) -> str:
-        return last_line(self._state.log_file(self._store, self._ordinal))
+        return last_line(self._state.log_file(self._store, self._ordinal), self._said_before)
 
 
-def last_line(log: Path) -> str:
-    """The last line of a log that is not empty, cut to a limited length."""
+def last_line(log: Path, begin: int = 0) -> str:
+    """The last line of a log that is not empty, from byte `begin` on, cut to a limited length.
+
+    A line of the level CRITICAL goes before those that a process writes while it ends.
+    """
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+            file.seek(max(begin, log.stat().st_size - _LOG_TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LINE_CHARS_MAX]
+    said = [line.strip() for line in reversed(lines) if line.strip()]
+    said.sort(key=lambda line: "CRITICAL" not in line)
+    return said[0][:_LINE_CHARS_MAX] if said else ""
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

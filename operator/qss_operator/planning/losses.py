@@ -78,7 +78,7 @@ def lacking(
         report = observation.reports.get(entry.active)
         if report is None:
             continue
-        unopened = _unopened_message(entry, report)
+        unopened = _unopened_message(entry, report, observation.completed)
         message = unopened or _behind_message_of(observation, entry, report)
         if message is not None:
             found.append(
@@ -166,10 +166,14 @@ def _is_damaged(entry: PartitionConfiguration, report: ReplicasReport) -> bool:
     )
 
 
-def _unopened_message(entry: PartitionConfiguration, report: ReplicasReport) -> str | None:
+def _unopened_message(
+    entry: PartitionConfiguration, report: ReplicasReport, completed: int | None
+) -> str | None:
     for lost in report.lost:
         if lost.partition == entry.partition and not lost.is_waiting:
-            return f"partition {entry.partition} on {report.pod} cannot be opened: {lost.error}"
+            held = f" (batches up to sequence {completed} were completed)" if completed else ""
+            what = f"partition {entry.partition} on {report.pod} cannot be opened"
+            return f"{what}{held}: {lost.error}"
     return None
 
 

@@ -76,7 +76,10 @@ class Registry:
     def placed(self) -> StoreAssignment:
         """The assignment. Raises NotReadyError before the pod got one."""
         if self._file.assignment is None:
-            raise NotReadyError(f"pod {self._pod} has no assignment yet: try again")
+            raise NotReadyError(
+                f"pod {self._pod} has no assignment yet: try again. If that does not end, the "
+                "conditions of the store say why"
+            )
         return self._file.assignment
 
     def check_store(self, store: str) -> StoreAssignment:

@@ -40,7 +40,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
     coordinator = replica.machine.coordinator if is_active and replica.is_recovered else None
     error = replica.failure
     if missing is not None:
-        error = rolled_back(replica.partition, sequence, missing)
+        error = rolled_back(replica.partition, sequence, missing, replica.log.configuration.epoch)
     return ReplicaReport(
         configuration=replica.log.configuration,
         role=replica.role or Role.LEARNER,

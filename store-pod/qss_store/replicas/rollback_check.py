@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from qss_core.errors import RolledBackError
-from qss_core.model import Role, Sequence, WriterEpoch
+from qss_core.model import Epoch, Role, Sequence, WriterEpoch
+from qss_store.replication.log import Log
 from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.machine import Machine
@@ -31,6 +32,10 @@ class Held(Protocol):
     @property
     def begins_epoch(self) -> bool:
         """Whether a new active has not applied all of its log yet."""
+
+    @property
+    def log(self) -> Log:
+        """The state of its log."""
 
     @property
     def partition(self) -> int: ...
@@ -125,15 +130,25 @@ class RollbackCheck:
         """Raises RolledBackError where the replica is behind what was completed."""
         missing = self.missing(replica)
         if missing is not None:
-            raise rolled_back(replica.partition, replica.machine.participant.sequence, missing)
+            raise rolled_back(
+                replica.partition,
+                replica.machine.participant.sequence,
+                missing,
+                replica.log.configuration.epoch,
+            )
 
 
-def rolled_back(partition: int, sequence: Sequence, completed: Sequence) -> RolledBackError:
-    """The error of a partition that is behind."""
+def rolled_back(
+    partition: int, sequence: Sequence, completed: Sequence, epoch: Epoch | None = None
+) -> RolledBackError:
+    """The error of a partition that is behind; the `epoch` is None where the caller has none."""
+    way = "as the condition Degraded of the store says"
+    if epoch is not None:
+        way = f"by the annotation queryablestate.dev/accept-data-loss: {partition}@{epoch}"
     return RolledBackError(
         f"partition {partition} holds sequence {sequence}, and at least {completed} was completed: "
         "its volume went back to an older state. Bring the newer volume back, or accept the loss "
-        f"by the annotation queryablestate.dev/accept-data-loss: {partition}@EPOCH",
+        f"{way}",
         partition=partition,
         sequence=sequence,
         completed=completed,

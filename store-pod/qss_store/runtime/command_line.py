@@ -13,6 +13,7 @@ from qss_store.runtime.settings import Settings
 
 # Where Kubernetes puts a pod's own token and the API server's authority.
 _PREFIX = "QSS_"
+_CLOSE = 0.75  # A name of a setting that is less like the given one is no help.
 # These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
     {
@@ -164,14 +165,15 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
     """Warnings about variables that look like settings and are not."""
     known = {_variable_of(name) for name in Settings.__slots__}
+    plain = {one.replace("_", ""): one for one in known}
     said = []
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) or variable in known | _OF_OTHERS:
             continue
         if _OF_A_SERVICE.fullmatch(variable):
             continue
-        near = difflib.get_close_matches(variable, known, 1)
-        hint = f": did you mean {near[0]}?" if near else ""
+        near = difflib.get_close_matches(variable.replace("_", ""), plain, 1, _CLOSE)
+        hint = f": did you mean {plain[near[0]]}?" if near else ""
         said.append(f"{variable} is no setting of a pod, and does nothing{hint}")
     return said
 

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
@@ -49,12 +49,21 @@ def check_log(path: Path, synced: SyncedFiles) -> None:
     if held is None and max(logs, default=0) > synced.log_number:
         return
     if held is None:
-        raise CorruptionError(f"the write-ahead log {synced.log_number:06}.log is gone")
+        raise CorruptionError(
+            f"the write-ahead log {synced.log_number:06}.log is gone{_newest_of(logs)}; bring the "
+            "files back that hold it"
+        )
     if held < synced.log_bytes:
         raise CorruptionError(
             f"the write-ahead log {synced.log_number:06}.log has {held} bytes, and "
             f"{synced.log_bytes} were synced: it was cut short"
         )
+
+
+def _newest_of(logs: Mapping[int, int]) -> str:
+    if not logs:
+        return ""
+    return f", and the newest one here is {max(logs):06}.log: these files are older than the data"
 
 
 def _logs(path: Path) -> dict[int, int]:

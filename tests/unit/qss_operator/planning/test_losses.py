@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from qss_core.model import Epoch, Sequence
+from qss_core.model import Epoch, PartitionId, Sequence
+from qss_operator.planning.losses import lacking
 from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
@@ -54,6 +55,14 @@ def test_a_partition_that_cannot_be_opened_is_told_with_why() -> None:
     assert (status, reason) == ("True", "NoInSyncReplica")
     assert "partition 1 on word-counts-1 cannot be opened: it was cut short" in message
     assert "accept-data-loss=1@1" in message
+    seen = replace(world.observation(), completed=Sequence(57))
+    held = world.status().assignment
+    assert held is not None
+    told = {one.partition: one.message for one in lacking(seen, held)}
+    assert (
+        "cannot be opened (batches up to sequence 57 were completed): it was"
+        in told[PartitionId(1)]
+    )
 
 
 def test_a_partition_that_takes_no_batches_is_told_with_what_to_do() -> None:

@@ -93,6 +93,8 @@ def test_a_bad_setting_is_named(variable: str, value: str, says: str) -> None:
 def test_an_unknown_setting_is_warned_of_and_what_others_set_is_not() -> None:
     environment = {
         "QSS_STREAM_MAX": "5",
+        "QSS_BLOCKCACHE_BYTES": "5",
+        "QSS_FLUSHBYTES": "5",
         "QSS_COLOUR": "red",
         "QSS_STREAMS_MAX": "5",
         "QSS_STATE_DIR": "/tmp",
@@ -100,8 +102,10 @@ def test_an_unknown_setting_is_warned_of_and_what_others_set_is_not() -> None:
         "QSS_WORDS_PORT_8080_TCP": "tcp://10.0.0.1:8080",
         "PATH": "/bin",
     }
-    colour, stream = unknown_settings(environment)
+    cache, colour, flush, stream = unknown_settings(environment)
+    assert cache.endswith(": did you mean QSS_BLOCK_CACHE_BYTES?")
     assert colour == "QSS_COLOUR is no setting of a pod, and does nothing"
+    assert flush == "QSS_FLUSHBYTES is no setting of a pod, and does nothing"
     assert stream == (
         "QSS_STREAM_MAX is no setting of a pod, and does nothing: did you mean QSS_STREAMS_MAX?"
     )
