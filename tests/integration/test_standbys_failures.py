@@ -41,10 +41,16 @@ async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_co
         writer, active = cluster.writer(0), replica_of(cluster, 0)
         epoch = await writer.epoch()
         chunks = await writer.stage(epoch, 0, f"{epoch}.t0.0", ROWS)
-        goes_on = threading.Event()
-        monkeypatch.setattr(active.engine, "checkpoint", lambda _: goes_on.wait())
-        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))  # The commit waits.
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def copy(_: Path) -> None:
+            begun.set()
+            goes_on.wait()
+
+        monkeypatch.setattr(active.engine, "checkpoint", copy)
+        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))
         try:
+            await wait_until_async(begun.is_set)  # From here on the commit waits.
             commit = asyncio.create_task(writer.commit(epoch, 0, chunks))
             await wait_until_async(lambda: active.log.applied < active.log.watermark)
             await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
