@@ -23,6 +23,27 @@ _VOLUME_LOOKS = 20
 _REBUILT_LOOKS = 200
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
+KINDS = (
+    "crash",
+    "power",
+    "pause",
+    "cut",
+    "isolate",
+    "blackout",
+    "slow-disk",
+    "full-disk",
+    "operator",
+    "api",
+    "messages",
+    "clock",
+    "epoch",
+    "edit",
+    "old-volume",
+    "hole",
+    "again",
+    "index",
+    "old-status",
+)
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
 _RARE = ("old-volume", "hole", "again", "index", "old-status")
 _WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch", "edit")
@@ -38,25 +59,7 @@ class Faults:
         self._world = world
         self._random = random
         self._kinds: dict[str, Callable[[], Awaitable[None]]] = {
-            "crash": self._crash,
-            "power": self._power,
-            "pause": self._pause,
-            "cut": self._cut,
-            "isolate": self._isolate,
-            "blackout": self._blackout,
-            "slow-disk": self._slow_disk,
-            "full-disk": self._full_disk,
-            "operator": self._operator,
-            "api": self._api,
-            "messages": self._messages,
-            "clock": self._clock,
-            "epoch": self._epoch,
-            "edit": self._edit,
-            "old-volume": self._old_volume,
-            "hole": self._hole,
-            "again": self._again,
-            "index": self._index,
-            "old-status": self._old_status,
+            kind: getattr(self, f"_{kind.replace('-', '_')}") for kind in KINDS
         }
         wanted = [kind for kind in self._kinds if kind not in _RARE]
         if random.random() < 0.2:

@@ -3,69 +3,66 @@
 import os
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
+from qss_simulation.faults import KINDS
 from qss_simulation.story import run_seed
 from qss_testing.plants.planted import ROOT
 
 pytestmark = pytest.mark.long
 
-SEEDS = range(1, 41)
-# A fault that never happens would test nothing. In these runs all of them happen; a change of the
-# services changes the runs, and others may have to be found.
-_WITH_ALL_FAULTS = (11, 14, 19, 30, 48, 57, 193)
-_FAULTS = (
-    "again",
-    "api",
-    "blackout",
-    "clock",
-    "crash",
-    "cut",
-    "edit",
-    "epoch",
-    "full-disk",
-    "hole",
-    "index",
-    "isolate",
-    "messages",
-    "old-status",
-    "old-volume",
-    "operator",
-    "pause",
-    "power",
-    "slow-disk",
-)
-_EVENTS = (
-    "acknowledged",
-    "conflict",
-    "database-lost",
-    "database-went-back",
-    "driver-fenced",
-    "format",
-    "given-up",
-    "lost",
-    "lost-publish",
-    "pages-lost",
-    "read-failed",
-    "restart",
-    "scale",
-    "stale-read",
-    "standbys",
-    "status-went-back",
-    "to-failover",
-    "to-handoff",
-    "to-joined",
-    "to-learner",
-    "to-left-sync",
-    "to-made",
-    "to-next-epoch",
-    "to-older-epoch",
-    "to-removed",
-    "volume-lost",
-    "volume-went-back",
-)
+SEEDS = (*range(1, 39), 48, 57)
+# A fault that never happens would test nothing: each fault and event, with a seed in which it does.
+# A change of the services changes the runs; the counts of the seeds then say what to write here.
+_HAPPENS_IN = {
+    "acknowledged": 29,
+    "conflict": 5,
+    "database-lost": 23,
+    "database-went-back": 57,
+    "driver-fenced": 1,
+    "fault-again": 2,
+    "fault-api": 11,
+    "fault-blackout": 31,
+    "fault-clock": 37,
+    "fault-crash": 9,
+    "fault-cut": 9,
+    "fault-edit": 36,
+    "fault-epoch": 29,
+    "fault-full-disk": 1,
+    "fault-hole": 6,
+    "fault-index": 3,
+    "fault-isolate": 19,
+    "fault-messages": 37,
+    "fault-old-status": 36,
+    "fault-old-volume": 57,
+    "fault-operator": 11,
+    "fault-pause": 1,
+    "fault-power": 18,
+    "fault-slow-disk": 18,
+    "format": 21,
+    "given-up": 28,
+    "lost": 25,
+    "lost-publish": 11,
+    "pages-lost": 19,
+    "read-failed": 21,
+    "restart": 10,
+    "scale": 1,
+    "stale-read": 5,
+    "standbys": 2,
+    "status-went-back": 36,
+    "to-failover": 30,
+    "to-handoff": 11,
+    "to-joined": 11,
+    "to-learner": 11,
+    "to-left-sync": 11,
+    "to-made": 2,
+    "to-next-epoch": 28,
+    "to-older-epoch": 48,
+    "to-removed": 17,
+    "volume-lost": 57,
+    "volume-went-back": 57,
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -73,30 +70,24 @@ def test_no_seed_loses_or_mixes_a_batch(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.failure is None, f"{outcome.failure}; make simulate REPLAY={seed}"
     assert outcome.counts["acknowledged"] >= 2
+    wanted = [what for what, where in _HAPPENS_IN.items() if where == seed]
+    missing = [what for what in wanted if not outcome.counts.get(what)]
+    assert missing == [], f"it happened there before: {outcome.counts}"
 
 
-def test_every_fault_happens() -> None:
-    counts: Counter[str] = Counter()
-    for seed in _WITH_ALL_FAULTS:
-        counts.update(run_seed(seed).counts)
-    missing = [f"fault-{kind}" for kind in _FAULTS if not counts[f"fault-{kind}"]]
-    assert missing + [what for what in _EVENTS if not counts[what]] == []
+def test_each_fault_has_a_seed_that_is_run() -> None:
+    assert {*_HAPPENS_IN.values()} <= {*SEEDS}
+    assert {f"fault-{kind}" for kind in KINDS} <= {*_HAPPENS_IN}
 
 
 def test_a_seed_gives_the_same_trace_in_every_process() -> None:
-    first, second = (traces(hash_seed) for hash_seed in ("1", "2"))
-    assert len(first) == 2
-    assert first == second
-
-
-def traces(hash_seed: str) -> list[str]:
-    """Digests of the traces of two seeds, made in a process of its own."""
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "tests")}
+    """Also where hashes of texts are others."""
+    seed = 229
     done = subprocess.run(
-        [sys.executable, "-m", "qss_simulation", "--seeds", "2", "--from", "229", "--traces"],
-        env=environment,
+        [sys.executable, "-m", "qss_simulation", "--seeds", "1", "--from", str(seed), "--traces"],
+        env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
         check=True,
     )
-    return [line for line in done.stdout.splitlines() if line.startswith("trace of seed")]
+    assert f"trace of seed {seed}: {run_seed(seed).digest}\n" in done.stdout
