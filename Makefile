@@ -72,6 +72,7 @@ fuzz: install ## Many requests, other ones in each run: to the fast path in all 
 planted: install ## Take each mend of a proven bug out, and damage the fast path: see that a test fails; WORDS='a log is cut' takes out those with these words
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_standbys $(WORDS)
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_damage $(WORDS)
 	@$(if $(WORDS),true,PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_fast_path)
 
 simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back

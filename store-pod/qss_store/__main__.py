@@ -115,7 +115,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         tune_interpreter()
         await stop.wait()
         if is_gone := looking.done():
-            _LOG.critical("the volume %s is gone or another one", arguments.data_dir)
+            _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
         _LOG.info("pod %s stops", pod.name)
     if is_gone:
         raise SystemExit(1)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qss_core.errors import CorruptionError
 from qss_core.model import PartitionId, StoreSettings
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_testing.pods.stores import configuration, open_rocksdb
@@ -24,14 +25,23 @@ async def filled(cluster: WriteCluster) -> None:
     cluster.pods[0].pod.registry.replicas[P0].engine.flush()
 
 
-def damage(volume: Path) -> None:
-    """Changes a byte in the first block of the largest table of a partition."""
+def damage(volume: Path) -> tuple[Path, bytes]:
+    """Changes a byte in the first block of the largest table of a partition.
+
+    Returns the table's path, and its bytes before.
+    """
     table = max((volume / "partitions" / "0").glob("*.sst"), key=lambda one: one.stat().st_size)
+    whole = table.read_bytes()
+    spoilt = bytearray(whole)
+    spoilt[100] ^= 0xFF
+    _write_over(table, bytes(spoilt))
+    return table, whole
+
+
+def _write_over(table: Path, data: bytes) -> None:
+    """Keeps the file's inode, which the database has open."""
     with table.open("r+b") as file:
-        file.seek(100)
-        old = file.read(1)
-        file.seek(100)
-        file.write(bytes([old[0] ^ 0xFF]))
+        file.write(data)
 
 
 def scrubber(cluster: WriteCluster) -> Scrubber:
@@ -52,9 +62,33 @@ async def test_damage_that_nobody_reads_is_found_and_reported(
         await filled(cluster)
         await scrubber(cluster).round()
         assert "damaged block" not in caplog.text
-        damage(tmp_path / "0")
+        table, whole = damage(tmp_path / "0")
         await scrubber(cluster).round()
         assert "partition 0 has a damaged block" in caplog.text
         (report,) = cluster.pods[0].pod.report().replicas
         assert report.has_damage
         assert report.state == "serving", "it goes on until another one takes over"
+        _write_over(table, whole)
+        await scrubber(cluster).round()
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert not report.has_damage, "a whole pass has met none"
+
+
+async def test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=1, limits=StoreSettings(), open_engine=open_rocksdb()
+    ) as cluster:
+        await cluster.until_led()
+        await filled(cluster)
+        cluster.pods[0].pod.registry.found_damage(P0, CorruptionError("a block"))
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        replica = cluster.pods[0].pod.registry.replicas[P0]
+        assert replica.health.damage is not None
+        assert replica.health.damage.message == "a block"
+        await scrubber(cluster).round()
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert cluster.pods[0].pod.registry.replicas[P0].health.damage is None

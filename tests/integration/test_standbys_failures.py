@@ -22,7 +22,7 @@ from qss_testing.pods.write_cluster import (
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
-_SHORT_LEASE_MS = 1500
+_SHORT_LEASE_MS, _LONG_LEASE_MS = 1500, 60_000
 
 
 async def filled(cluster: WriteCluster) -> tuple[Writer, int]:
@@ -80,6 +80,40 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         await wait_until_async(lambda: active.followers.caught_up() == (0,))
         assert replica_of(cluster, 0) is not failed
         assert rows_of(replica_of(cluster, 0)) == rows_of(replica_of(cluster, 1)) == ROWS[0]
+
+
+async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_path: Path) -> None:
+    """A copy of it is better than none; it is made anew once an active has no damage."""
+    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS, pods=3) as cluster:
+        await filled(cluster)
+        cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
+        await cluster.assign([configuration(0, 0, epoch=3, standbys=[1], learners=[2])])
+        active = replica_of(cluster, 0)
+        await wait_until_async(lambda: active.followers.caught_up() == (2,))
+        copies = cluster.pods[2].services.copies
+        copies.begin(active.log.configuration, Ordinal(0))
+        await asyncio.gather(*copies.tasks)
+        await wait_until_async(lambda: active.followers.caught_up() == (2,))
+        copied = replica_of(cluster, 2)
+        assert copied.health.damage is not None
+        writer = cluster.writer(0)
+        await write(writer, await writer.epoch(), 1, {0: {b"c": b"3"}})
+        assert replica_of(cluster, 2) is copied, "the damaged active's entries are taken"
+        await lead(cluster, 1, 4, learners=[0, 2])
+        active = replica_of(cluster, 1)
+        await wait_until_async(lambda: active.followers.caught_up() == (0, 2))
+        for pod in (0, 2):
+            assert replica_of(cluster, pod).health.damage is None, "copied from the one without"
+
+
+async def test_a_damaged_active_releases_its_lease_to_the_next_one(tmp_path: Path) -> None:
+    """The next active waits for no lease: the damaged one says hello before it is copied."""
+    async with replicated(tmp_path, lease_ms=_LONG_LEASE_MS) as cluster:
+        await filled(cluster)
+        cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
+        async with asyncio.timeout(_LONG_LEASE_MS / 2000):
+            await lead(cluster, 1, 3, learners=[0])
+            await wait_until_async(lambda: replica_of(cluster, 1).acting.is_acting)
 
 
 async def test_a_replica_with_a_damaged_block_is_made_anew_once_another_one_leads(

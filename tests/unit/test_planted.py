@@ -7,6 +7,7 @@ import pytest
 from qss_testing.plants import (
     planted,
     planted_batches,
+    planted_damage,
     planted_fast_path,
     planted_replicas,
     planted_standbys,
@@ -19,6 +20,7 @@ PLANTS = (
     *planted_standbys.STANDBY_PLANTS,
     *planted_batches.BATCH_PLANTS,
     *planted_replicas.REPLICA_PLANTS,
+    *planted_damage.DAMAGE_PLANTS,
 )
 
 

@@ -25,6 +25,7 @@ from qss_operator.planning.assignment_state import (
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
+    damaged_message,
     failed_replicas,
     obstacles,
     refusals,
@@ -61,6 +62,7 @@ STOPPED = "Stopped"
 # A finding of the cluster replaces a condition with one of these reasons.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
+REPLICA_DAMAGED = "ReplicaDamaged"
 
 
 def status_of(observation: Observation, now: str) -> StoreStatus:
@@ -299,6 +301,8 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
     ]
     if failed:
         return yes, REPLICA_FAILED, listed(failed)
+    if damaged := damaged_message(observation):
+        return yes, REPLICA_DAMAGED, damaged
     if full := full_volumes_message(observation):
         return yes, VOLUME_FULL, full
     return _lesser_trouble(observation, known)

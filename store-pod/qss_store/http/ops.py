@@ -36,6 +36,8 @@ class OpsApi:
             return web.Response(text="ok\n")
         registry = self._pod.registry
         why = "opening replicas" if registry.assignment else "waiting for an assignment"
+        if not registry.is_of_resource:
+            why = "the volume is of a deleted store of this name: waiting for the operator"
         failures = [
             f"partition {number}: {replica.failure.message}"
             for number, replica in sorted(registry.replicas.items())

@@ -194,8 +194,8 @@ class Pod:
                 self.registry.is_compared = not is_emptied
             self._take_type(assignment.definition)
             await self._assign(assignment, is_emptied=is_emptied)
-            self._file.keep_resource(self._config.resource_uid)
             self.registry.is_of_resource = True
+            self._file.keep_resource(self._config.resource_uid)
         self.has_opened = True
         return self.report()
 
@@ -391,7 +391,7 @@ class Pod:
     @property
     def is_ready(self) -> bool:
         """Whether the pod serves all its replicas, as `Registry.is_ready` says."""
-        return self.registry.is_of_resource and self.registry.is_ready(self.ordinal)
+        return self.registry.is_ready(self.ordinal)
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""

@@ -163,9 +163,8 @@ class Registry:
         in-sync replicas is read from them.
         """
         replica = self.replicas.get(partition)
-        if replica is not None and replica.health.damage is None:
-            _LOG.error("partition %s has a damaged block: %s", partition, error.message)
-            replica.health.damage = error
+        if replica is not None:
+            replica.health.meet_damage(error)
         if not {*self.configuration(partition).in_sync} - {self._ordinal}:
             return error
         return NotReadyError(
@@ -211,7 +210,7 @@ class Registry:
         Only a person can bring a lost replica back; the report names it.
         """
         assignment = self._file.assignment
-        if assignment is None or not self.is_compared:
+        if assignment is None or not (self.is_compared and self.is_of_resource):
             return False
         return partitions_of(assignment, pod) <= self.served() | self.unopened.partitions
 

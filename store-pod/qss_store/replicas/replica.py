@@ -77,7 +77,7 @@ class Replica:
         configuration = newest_configuration(meta, definition, configuration, context.pod)
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
-        self.health = ReplicaHealth(configuration.partition)
+        self.health = ReplicaHealth(configuration.partition, engine, meta)
         self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
         self.index_build = IndexBuild(engine, meta, configuration.partition, context.slices)

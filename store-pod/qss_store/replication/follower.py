@@ -42,7 +42,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
     `after` is the follower's last moment that the active knew when it made this. Then everything
     acknowledged until that moment is below the `watermark`. It is None where that is not sure: the
-    active's lease may have run out, or it has not begun its epoch.
+    active's lease may have run out, or it has not begun its epoch. An active that `is_damaged` has
+    a damaged block, which a copy of its database would have, too.
     """
 
     configuration: PartitionConfiguration
@@ -50,6 +51,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[SentEntry, ...] = ()
     watermark: Offset = Offset(0)
     after: Moment | None = None
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,23 @@ def broken_pods(observation: Observation) -> list[str]:
     )
 
 
+def damaged_message(observation: Observation) -> str | None:
+    """The replicas with a damaged block that serve, and what becomes of them; None without any."""
+    told = [
+        f"partition {replica.configuration.partition} on {report.pod}"
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if replica.has_damage and replica.state != _FAILED
+    ]
+    if not told:
+        return None
+    return (
+        f"a block of {listed(told)} is damaged, and its rows cannot be read there. Where a replica "
+        "in sync is without damage, it leads, and the damaged one is copied from it. Where none "
+        "is, all other rows are served: write the store's rows again"
+    )
+
+
 def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:
     """The replicas that report the state failed."""
     for report in observation.reports.values():

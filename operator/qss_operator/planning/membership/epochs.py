@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
@@ -76,8 +76,10 @@ def _next(
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
     # An active that was not compared may be older than the standby that would leave.
     leaving: set[Ordinal] = set()
-    if is_sound and active.is_compared and not active.has_damage:
-        leaving = _leaving(entry, restart) | _stopped(observation.reports, entry)
+    if is_sound and active.is_compared:
+        leaving = _leaving(entry, restart)
+        # A damaged active would be the only one left, and the source of copies.
+        leaving |= set() if active.has_damage else _stopped(observation.reports, entry)
     if removed := _gone(observation.reports, entry) | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
@@ -89,7 +91,7 @@ def _next(
         for pod in active.caught_up
         if pod not in entry.in_sync
         and not (restart.stays_out and pod == restart.ordinal)
-        and _follows(observation.reports, pod, entry)
+        and _follows(observation.reports, pod, entry, active)
     ]
     if joining and is_sound:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
@@ -124,13 +126,19 @@ def _stopped(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
     }
 
 
-def _follows(reports: Reports, pod: Ordinal, entry: PartitionConfiguration) -> bool:
-    """Whether a learner's own pod says that it has the partition, in this configuration."""
+def _follows(
+    reports: Reports, pod: Ordinal, entry: PartitionConfiguration, active: ReplicaReport
+) -> bool:
+    """Whether a learner's own pod says that it has the partition, in this configuration.
+
+    A copy of a damaged active is damaged, too, and better than no copy.
+    """
     replica = replica_of(reports, pod, entry)
     return (
         replica is not None
         and replica.state in SOUND
-        and not (replica.is_damaged or replica.has_damage)
+        and not replica.is_damaged
+        and (active.has_damage or not replica.has_damage)
     )
 
 

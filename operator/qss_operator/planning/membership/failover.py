@@ -22,7 +22,7 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     """
     active = replica_of(observation.reports, entry.active, entry)
     # Every in-sync replica held what the active has applied: less is an older volume.
-    goes_on = active is not None and active.has_damage
+    goes_on = active is not None and active.has_damage and _acts(active)
     least = active.applied_offset if active is not None and not goes_on else 0
     sound = {
         pod: replica
@@ -31,6 +31,10 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
         and (replica := _sound(observation.reports.get(pod), entry)) is not None
         and replica.end_offset >= least
     }
+    # A damaged replica has all but some rows: it is better than none, and no better than another.
+    whole = {pod: replica for pod, replica in sound.items() if not replica.has_damage}
+    if whole or goes_on:
+        sound = whole
     if not sound or not _is_needed(observation, entry, sound):
         return None
     candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared} or sound
@@ -39,6 +43,11 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     if candidates is sound and is_risky:
         return None
     return min(candidates, key=lambda pod: (-candidates[pod].end_offset, pod))
+
+
+def _acts(active: ReplicaReport) -> bool:
+    """Whether an active says that it takes writes."""
+    return active.state in SOUND and not (active.is_stopped or active.is_damaged)
 
 
 def _is_needed(
@@ -114,6 +123,6 @@ def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
     if report is None:
         return None
     for replica in report.replicas:
-        if replica.configuration == entry and replica.state in SOUND and not replica.has_damage:
+        if replica.configuration == entry and replica.state in SOUND:
             return replica
     return None

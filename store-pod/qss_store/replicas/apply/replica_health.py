@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from qss_core.errors import (
     CorruptionError,
@@ -11,18 +12,25 @@ from qss_core.errors import (
     StoreTypeRefusedError,
 )
 from qss_core.model import PartitionId
+from qss_store.storage.commit_rows.commit_writer import put_or_delete
+from qss_store.storage.engine import META, Engine
 
 _LOG = logging.getLogger(__name__)
+_DAMAGE = b"damage"
 
 
 class ReplicaHealth:
     """`settled` is set when the replica serves, or when the reason that it cannot is known."""
 
-    def __init__(self, partition: PartitionId) -> None:
+    def __init__(self, partition: PartitionId, engine: Engine, meta: Mapping[bytes, bytes]) -> None:
+        """Knows the damage that the database keeps; a copy of the database keeps it, too."""
         self.failure: StoreError | None = None
-        self.damage: CorruptionError | None = None  # What a reader met, while the replica goes on.
         self.settled = asyncio.Event()
         self._partition = partition
+        self._engine = engine
+        kept = meta.get(_DAMAGE)
+        # What a reader met, while the replica goes on.
+        self.damage = None if kept is None else CorruptionError(kept.decode())
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -34,6 +42,28 @@ class ReplicaHealth:
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected
         return self.failure
+
+    def meet_damage(self, error: CorruptionError) -> None:
+        """Notes and keeps what a reader met; a restart forgets it where the disk takes no write."""
+        if self.damage is None:
+            _LOG.error("partition %s has a damaged block: %s", self._partition, error.message)
+            self.damage = error
+            self._keep(error.message.encode())
+
+    def forget_damage(self) -> None:
+        """Forgets the damage, after all rows were read and none was damaged."""
+        if self.damage is not None:
+            _LOG.warning("partition %s has no damaged block any more", self._partition)
+            self.damage = None
+            self._keep(None)
+
+    def _keep(self, damage: bytes | None) -> None:
+        batch = self._engine.batch()
+        put_or_delete(batch, META, _DAMAGE, damage)
+        try:
+            self._engine.write(batch)
+        except StoreError as error:
+            _LOG.warning("partition %s does not keep it: %s", self._partition, error.message)
 
     @property
     def has_stopped(self) -> bool:

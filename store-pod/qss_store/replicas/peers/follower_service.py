@@ -99,6 +99,7 @@ class FollowerService:
         has failed, and has to be made anew.
         """
         self._check_health()
+        self._check_damage(append)
         changelog, parts = self._changelog, self._parts
         try:
             await self._take_epoch(append.configuration)
@@ -155,15 +156,22 @@ class FollowerService:
 
     def _check_health(self) -> None:
         health = self._parts.health
-        is_left = self._changelog.log.role is Role.LEARNER
-        if health.damage is not None and health.failure is None and is_left:
-            raise CorruptionError(f"a block of the replica is damaged: {health.damage.message}")
         if health.failure is None:
             return
         if health.has_stopped and not isinstance(health.failure, StoreTypeFailedError):
             # A copy of the active's database makes it anew, as after damage.
             raise CorruptionError(f"the replica has failed: {health.failure.message}")
         raise health.failure
+
+    def _check_damage(self, append: Append) -> None:
+        """Refuses entries of an active without damage, so that this learner is made anew from it.
+
+        The learner has said hello to it before: the active need not wait for an older lease.
+        """
+        damage = self._parts.health.damage
+        role = append.configuration.role_of(self._changelog.log.pod)
+        if damage is not None and role is Role.LEARNER and not append.is_damaged:
+            raise CorruptionError(f"a block of the replica is damaged: {damage.message}")
 
     async def _take_epoch(self, configuration: PartitionConfiguration) -> None:
         """Takes a newer configuration; the held one is durable when this returns.

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec import structs
+
 from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import Epoch, Ordinal, PartitionId, StoreId
@@ -126,6 +128,8 @@ class PeerSender:
             except CorruptionError as error:
                 replica.fail(error)
                 continue
+            if append is not None and replica.health.damage is not None:
+                append = structs.replace(append, is_damaged=True)
             if append is not None:
                 found.append((replica, append))
                 room -= sum(len(one.data) + len(one.payload) for one in append.entries)

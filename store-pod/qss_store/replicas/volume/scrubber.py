@@ -46,15 +46,18 @@ class Scrubber:
             replica = self._replicas.get(partition)
             if replica is None or replica.view is None or replica.has_failed:
                 continue
+            known = replica.health.damage
             try:
-                await self._read(partition, replica)
+                is_whole = await self._read(partition, replica)
+                if is_whole and replica.health.damage is known:
+                    replica.health.forget_damage()
             except CorruptionError as error:
-                _LOG.error("partition %s has a damaged block: %s", partition, error.message)
                 self._found(partition, error)
             except StoreError as error:
                 _LOG.info("partition %s was not read for damage: %s", partition, error.message)
 
-    async def _read(self, partition: PartitionId, replica: Replica) -> None:
+    async def _read(self, partition: PartitionId, replica: Replica) -> bool:
+        """Returns whether the pass came to the end of all rows."""
         engine = replica.engine
         for family in sorted(engine.families()):
             after: bytes | None = None
@@ -64,3 +67,4 @@ class Scrubber:
                 if after is None:
                     break
                 await asyncio.sleep(size / self._settings.scrub_bytes_per_s)
+        return self._replicas.get(partition) is replica

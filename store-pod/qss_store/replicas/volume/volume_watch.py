@@ -16,40 +16,48 @@ _LOG = logging.getLogger(__name__)
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
 _MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
+_FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
 
 class VolumeWatch:
     """The free space of a pod's volume; `full` is the report while it is too small."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, look_every_s: float = _LOOK_EVERY_S) -> None:
         self._path = path
+        self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
 
     async def run(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Looks once a second, and calls `tell` after a change; returns when the volume is gone."""
-        misses = 0
-        while misses < _MISSES_MAX:
-            misses = misses + 1 if self.is_gone() else 0
+        """Looks once a second, and calls `tell` after a change; returns when the volume is gone.
+
+        A volume that answers nothing but errors for half a minute is gone, too: a pod that stayed
+        would refuse all writes, beside standbys that may take them.
+        """
+        misses = failures = 0
+        while misses < _MISSES_MAX and failures < _FAILURES_MAX:
+            gone = self.is_gone()
+            misses = misses + 1 if gone else 0
+            failures = failures + 1 if gone is None else 0
             try:
                 if self.look():
                     await tell()
             except Exception:  # noqa: BLE001 the top of a task.
                 _LOG.exception("looking at the volume failed, and is tried again")
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(self._look_every_s)
 
-    def is_gone(self) -> bool:
+    def is_gone(self) -> bool | None:
         """Whether the volume's directory was there, and is not, or is another one.
 
         The open files of the databases may take writes for a while, and nobody finds them later. An
-        error of a shared file system says nothing of the directory.
+        error of a shared file system says nothing of the directory: then it is None.
         """
         try:
             found = self._path.stat().st_ino
         except (FileNotFoundError, NotADirectoryError):
             return self._found is not None
         except OSError:
-            return False
+            return None
         self._found = self._found or found
         return found != self._found
 

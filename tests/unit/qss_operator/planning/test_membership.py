@@ -70,10 +70,15 @@ def following(
     is_creating: bool = False,
     is_unclear: bool = False,
     accepted: str | None = None,
+    outdated: Ordinal | None = None,
 ) -> PartitionConfiguration:
     """The configuration after `held` with these reports."""
     cluster = ClusterState(
-        replicas=pods, pods=tuple(pod_state(Ordinal(number)) for number in range(pods))
+        replicas=pods,
+        pods=tuple(
+            changed(pod_state(Ordinal(number)), is_outdated=number == outdated)
+            for number in range(pods)
+        ),
     )
     observation = Observation(
         resource=changed(
@@ -184,6 +189,46 @@ def test_an_active_with_a_damaged_block_goes_on_until_a_standby_is_compared() ->
     damaged = report(A, has_damage=True)
     assert following(damaged, report(B, end=5, is_compared=False)) == LED_BY_A
     assert following(damaged, report(B, end=9)) == led_by(B)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"is_damaged": True, "is_stopped": True, "state": "failed"},
+        {"state": "behind", "completed": 9},
+    ],
+)
+def test_an_active_with_a_damaged_block_that_cannot_act_does_not_wait_for_a_comparison(
+    members: dict[str, Any],
+) -> None:
+    """It sends no entries, so nothing would ever compare the standby with it."""
+    stopped = report(A, has_damage=True, **members)
+    assert following(stopped, report(B, is_compared=False)) == led_by(B)
+
+
+def test_a_replica_with_a_damaged_block_leads_where_no_other_one_can() -> None:
+    damaged = report(B, has_damage=True)
+    assert following(damaged, silent_s={A: 60.0}) == led_by(B)
+    held = replace(LED_BY_A, in_sync=(A, B, C), replicas=(A, B, C))
+    reports = [report(B, held, end=12, has_damage=True), report(C, held, end=10)]
+    found = following(*reports, held=held, silent_s={A: 60.0}, pods=3, standbys=2)
+    assert found.active == C
+
+
+def test_a_copy_of_a_damaged_active_joins_and_changes_nothing() -> None:
+    held = replace(LED_BY_A, in_sync=(A,))
+    active = report(A, held, has_damage=True, caught_up=(B,))
+    joined = following(active, report(B, held, has_damage=True), held=held)
+    assert joined.in_sync == (A, B)
+    reports = [report(pod, joined, has_damage=True) for pod in (A, B)]
+    assert following(*reports, held=joined) == joined
+    sound = report(A, held, caught_up=(B,))
+    assert following(sound, report(B, held, has_damage=True), held=held) == held, "it is copied"
+
+
+def test_a_standby_leaves_for_a_restart_also_beside_a_damaged_active() -> None:
+    damaged = [report(pod, has_damage=True) for pod in (A, B)]
+    assert following(*damaged, outdated=B) == led_by(A)
 
 
 def test_where_every_replica_has_a_damaged_block_nothing_changes() -> None:

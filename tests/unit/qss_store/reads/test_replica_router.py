@@ -9,6 +9,7 @@ from qss_core.errors import (
     NotActiveError,
     NotPresentError,
     NotUpToBoundError,
+    RolledBackError,
     StoreError,
     UnreachableError,
 )
@@ -76,6 +77,13 @@ def test_an_active_without_an_address_is_not_asked() -> None:
     asked.take()
     asked.fail(NotActiveError("x", active="words-9"), PODS)
     assert asked.is_over
+
+
+def test_where_one_replica_is_rolled_back_the_others_are_asked() -> None:
+    asked = router(1)
+    asked.take()
+    asked.fail(RolledBackError("x"), PODS)
+    assert asked.waiting == [2, 0]
 
 
 @pytest.mark.parametrize("error", [MalformedRequestError("x"), CorruptionError("x")])

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -33,7 +34,24 @@ def test_an_error_of_a_shared_file_system_says_nothing_of_the_volume(
         raise OSError(errno.ESTALE, "stale file handle")
 
     monkeypatch.setattr(Path, "stat", stale)
+    assert watch.is_gone() is None
+
+
+async def test_the_watch_ends_where_the_volume_answers_nothing_but_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = VolumeWatch(tmp_path, look_every_s=0.0)
     assert not watch.is_gone()
+    real, answers = Path.stat, [*([False] * 29), True, *([False] * 30)]
+
+    def stat(path: Path) -> os.stat_result:
+        if answers.pop(0):
+            return real(path)
+        raise OSError(errno.ESTALE, "stale file handle")
+
+    monkeypatch.setattr(Path, "stat", stat)
+    await watch.run(lambda: asyncio.sleep(0))
+    assert answers == [], "one look that succeeds begins anew"
 
 
 async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Rules of damaged blocks and volumes that can be taken out, each with a test that must then fail.
+
+`python -m qss_testing.plants.planted_damage` takes each of them out, as `make planted` does. The
+simulation does not plant them: no block of its databases is damaged.
+"""
+
+from qss_testing.plants.planted import Change, Plant, run
+
+_STORE = "store-pod/qss_store"
+_MEMBERSHIP = "operator/qss_operator/planning/membership"
+_PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
+_FAILURES = "tests/integration/test_standbys_failures.py"
+_SCRUBBER = "tests/integration/test_scrubber.py"
+
+DAMAGE_PLANTS = (
+    Plant(
+        "a damaged active that has stopped waits for a comparison",
+        (
+            Change(
+                f"{_MEMBERSHIP}/failover.py",
+                "active.has_damage and _acts(active)\n",
+                "active.has_damage\n",
+            ),
+        ),
+        f"{_PLANNER}::test_an_active_with_a_damaged_block_that_cannot_act_does_not_wait_for_a_"
+        "comparison",
+    ),
+    Plant(
+        "a replica with a damaged block leads nowhere",
+        (
+            Change(
+                f"{_MEMBERSHIP}/failover.py",
+                "    if whole or goes_on:\n",
+                "    if whole or True:\n",
+            ),
+        ),
+        f"{_PLANNER}::test_a_replica_with_a_damaged_block_leads_where_no_other_one_can",
+    ),
+    Plant(
+        "a damaged active has its copy copied again",
+        (
+            Change(
+                f"{_STORE}/replicas/sending/peer_sender.py",
+                "            if append is not None and replica.health.damage is not None:\n",
+                "            if append is not None and replica.health.failure is not None:\n",
+            ),
+        ),
+        f"{_FAILURES}::test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once",
+    ),
+    Plant(
+        "known damage is forgotten",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_health.py",
+                "        put_or_delete(batch, META, _DAMAGE, damage)\n",
+                "        put_or_delete(batch, META, _DAMAGE, None)\n",
+            ),
+        ),
+        f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",
+    ),
+    Plant(
+        "a damaged active keeps its lease from the next one",
+        (
+            Change(
+                f"{_STORE}/replicas/peers/follower_service.py",
+                "        self._check_health()\n        await self._take_epoch(configuration)\n",
+                "        damage = self._parts.health.damage\n        if damage:\n"
+                "            raise damage\n        await self._take_epoch(configuration)\n",
+            ),
+        ),
+        f"{_FAILURES}::test_a_damaged_active_releases_its_lease_to_the_next_one",
+    ),
+    Plant(
+        "a read asks no other replica after one that is rolled back",
+        (
+            Change(
+                f"{_STORE}/reads/routing/replica_router.py",
+                "    OverloadedError,\n    RolledBackError,\n    StoreNotFoundError,\n",
+                "    OverloadedError,\n    StoreNotFoundError,\n",
+            ),
+        ),
+        "tests/unit/qss_store/reads/test_replica_router.py"
+        "::test_where_one_replica_is_rolled_back_the_others_are_asked",
+    ),
+    Plant(
+        "a volume that answers nothing but errors keeps its pod",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/volume_watch.py",
+                "            failures = failures + 1 if gone is None else 0\n",
+                "            failures = 0\n",
+            ),
+        ),
+        "tests/unit/qss_store/replicas/test_volume_watch.py"
+        "::test_the_watch_ends_where_the_volume_answers_nothing_but_errors",
+    ),
+)
+
+if __name__ == "__main__":
+    run(DAMAGE_PLANTS)
