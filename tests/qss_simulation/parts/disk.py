@@ -82,6 +82,10 @@ class SimulatedDisk:
         held, self._files[name] = self._files[name], files
         return held
 
+    def damage(self, path: Path) -> None:
+        """Makes a hole in the log of the database in a directory."""
+        self._files_at(path).has_hole = True
+
     def _files_at(self, path: Path) -> "DatabaseFiles":
         """The files of a directory, which a salvage may rename."""
         marker = path / _NAME

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from msgspec import structs
 
 from qss_core.formats.values import Format
-from qss_core.model import Epoch
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration
 from qss_core.spec.resource import StoreSpec
 from qss_simulation.parts.network import Rule
+from qss_simulation.parts.seeded_loop import WORLD, context_of
 from qss_simulation.scenarios.stage import Stage
 
 _LATE_S = 7.0  # Longer than a lease, its margin and the heartbeat before.
@@ -72,6 +73,18 @@ class Breakage:
     def quick(self, name: str) -> None:
         self._world.loop.work_s.pop(self._stage.host(name), None)
 
+    def syncs(self, name: str, seconds: str) -> None:
+        """Only syncs are slow: what was written is applied and sent as quickly as before."""
+        self._world.loop.sync_s[self._stage.host(name)] = float(seconds)
+
+    def syncs_are_quick(self, name: str) -> None:
+        self._world.loop.sync_s.pop(self._stage.host(name), None)
+
+    def damage(self, partition: str, name: str) -> None:
+        """The process ends, and does not find the whole log of one database."""
+        self.kill(name)
+        self._world.damage(self._stage.number(name), int(partition))
+
     def full(self, name: str) -> None:
         self._world.disks[self._stage.number(name)].is_full = True
 
@@ -108,6 +121,10 @@ class Breakage:
 
     def mend_network(self) -> None:
         self._world.network.faults.heal()
+
+    def let_pass(self, times: str | None, what: str, path: str, name: str) -> None:
+        """The first messages arrive, whatever a later line says of all."""
+        self._rule(times, what, path, name, lambda arrive: arrive())
 
     def lose(self, times: str | None, what: str, path: str, name: str) -> None:
         self._rule(times, what, path, name, lambda _: None)
@@ -153,7 +170,9 @@ class Breakage:
         self._world.network.faults.rules.append(rule)
 
     def _later(self, seconds: float, arrive: Callable[[], None]) -> None:
-        self._world.loop.call_later(seconds, arrive)
+        """A message on its way does not end with the process that sent it."""
+        loop = self._world.loop
+        loop.call_at(loop.now_s + seconds, arrive, context=context_of(WORLD))
 
     # --- The API server, and people
 
@@ -165,6 +184,9 @@ class Breakage:
 
     def api_stale(self) -> None:
         self._world.api.faults.stale_read = 0.7
+
+    def api_refuses(self) -> None:
+        self._world.api.faults.refuses = True
 
     def api_well(self) -> None:
         self._world.api.faults.heal()
@@ -185,6 +207,32 @@ class Breakage:
             structs.replace(one, epoch=Epoch(one.epoch + 1)) for one in status.assignment or ()
         )
         self._world.api.edit_status(structs.replace(status, assignment=raised))
+
+    def hand_over(self, partition: str, name: str) -> None:
+        """Another operator publishes that a pod leads a partition; the old active stays in sync."""
+        self._lead(partition, name, lambda entry: entry.in_sync)
+
+    def fail_over(self, partition: str, name: str) -> None:
+        """Another operator publishes that a pod leads a partition in place of a lost active."""
+        self._lead(partition, name, lambda entry: tuple(set(entry.in_sync) - {entry.active}))
+
+    def _lead(
+        self,
+        partition: str,
+        name: str,
+        in_sync: Callable[[PartitionConfiguration], tuple[Ordinal, ...]],
+    ) -> None:
+        status, entry = self._stage.status, self._stage.entry(partition)
+        taken = structs.replace(
+            entry,
+            epoch=Epoch(entry.epoch + 1),
+            active=Ordinal(self._stage.number(name)),
+            in_sync=in_sync(entry),
+        )
+        changed = tuple(
+            taken if one.partition == entry.partition else one for one in status.assignment or ()
+        )
+        self._world.api.edit_status(structs.replace(status, assignment=changed))
 
     def edit(self, what: str, value: str) -> None:
         spec: StoreSpec = self._world.spec
@@ -235,6 +283,9 @@ LINES: dict[str, str] = {
     r"the clock of (.+) runs at ([\d.]+)": "rate",
     r"the disk of (.+) takes ([\d.]+) s": "slow",
     r"the disk of (.+) is quick": "quick",
+    r"the syncs of (.+) take ([\d.]+) s": "syncs",
+    r"the syncs of (.+) are quick": "syncs_are_quick",
+    r"the log of (\d) at (.+) is damaged": "damage",
     r"the disk of (.+) is full": "full",
     r"the disk of (.+) has room": "roomy",
     r"the disk of (.+) fails for a second": "write_fails",
@@ -245,6 +296,7 @@ LINES: dict[str, str] = {
     r"cut (.+) and (.+) off each other": "cut_both",
     r"isolate (.+)": "isolate",
     r"mend the network": "mend_network",
+    rf"let {_MANY}(messages|answers) {_PATH} of (.+) pass": "let_pass",
     rf"lose {_MANY}(messages|answers) {_PATH} of (.+)": "lose",
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",
     rf"delay {_MANY}(messages|answers) {_PATH} of (\S+(?: of \d)?)(?: by ([\d.]+) s)?": "delay",
@@ -252,11 +304,14 @@ LINES: dict[str, str] = {
     r"the API server is away": "api_away",
     r"the API server loses its answers": "api_loses",
     r"the API server shows older states": "api_stale",
+    r"the API server refuses what the operator publishes": "api_refuses",
     r"the API server is well": "api_well",
     r"keep the status as (\w+)": "keep_status",
     r"put the status (\w+) back": "put_status",
     r"the status is lost": "status_lost",
     r"another operator raises all epochs": "raise_epochs",
+    r"another operator hands (\d) over to (.+)": "hand_over",
+    r"another operator fails (\d) over to (.+)": "fail_over",
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",
     r"edit the pods' template": "template",
     r"accept the loss of (\d)": "accept_loss",

@@ -9,7 +9,7 @@ from qss_client.writes.exchanges import Run, Staged
 from qss_core.errors import StoreError
 from qss_core.wire.messages import CommitAnswer, StoreMetadata, decode
 from qss_simulation.history import Batch, History
-from qss_simulation.processes.reader import read_partition
+from qss_simulation.processes.reader import CLOCKS, PartitionRows, read_partition
 from qss_simulation.processes.writer import WRITER, ExchangeRunner
 from qss_simulation.scenarios.script import ScriptError
 from qss_simulation.scenarios.stage import Stage
@@ -36,6 +36,7 @@ class Writing:
         self._stage = stage
         self._world = stage.world
         self._writers: dict[str, _Writer] = {}
+        self._seen: dict[str, PartitionRows] = {}  # By partition, in the last read.
         self._runner = ExchangeRunner(
             self._world.network,
             self._world.random("writers"),
@@ -145,20 +146,39 @@ class Writing:
             raise ScriptError(f"the active shows {sequence}, and {acknowledged} was acknowledged")
 
     async def read_since(self, partition: str, name: str) -> None:
-        """A read of a state that is not older than all that was acknowledged."""
-        await self._read(partition, name, of_active=False, is_fresh=True)
+        """A read of a state that has all that was acknowledged so long before."""
+        until_s = self._world.loop.now_s - _READ_S * CLOCKS
+        sequence = await self._read(partition, name, of_active=False, is_fresh=True)
+        told = self._world.histories.present.told
+        acknowledged = max((one for at_s, one in told if at_s <= until_s), default=0)
+        if sequence < acknowledged:
+            raise ScriptError(f"it shows {sequence}, and {acknowledged} was acknowledged")
+
+    async def read_on(self, partition: str, name: str) -> None:
+        """A read by a reader that has seen what the last line with a read of the partition saw."""
+        await self._read(partition, name, of_active=False, since=self._seen[partition])
 
     async def _read(
-        self, partition: str, name: str, *, of_active: bool, is_fresh: bool = False
+        self,
+        partition: str,
+        name: str,
+        *,
+        of_active: bool,
+        is_fresh: bool = False,
+        since: PartitionRows | None = None,
     ) -> int:
         found = await read_partition(
             self._world.network,
             int(partition),
             self._stage.number(name),
             _READ_S,
+            since,
             of_active=of_active,
             stale_s=_READ_S if is_fresh else None,
         )
+        if since is not None and found.sequence < since.sequence:
+            raise ScriptError(f"it shows {found.sequence}, and {since.sequence} was seen")
+        self._seen[partition] = found
         self._world.histories.of(found.store_id).check_rows(int(partition), found.rows)
         return found.sequence
 
@@ -212,5 +232,6 @@ LINES: dict[str, str] = {
     r"(\w+) dies": "end",
     r"read (\d) at (.+)": "read",
     r"read the active of (\d) at (.+)": "read_active",
+    r"read (\d) further at (.+)": "read_on",
     r"read a fresh state of (\d) at (.+)": "read_since",
 }
