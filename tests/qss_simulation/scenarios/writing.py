@@ -65,10 +65,11 @@ class Writing:
         last = run.opened.last_batch
         self._writers[name] = _Writer(run, run_id, 0 if last is None else last + 1)
 
-    async def write(self, name: str, batches: str) -> None:
+    async def write(self, name: str, batches: str, pause_s: str | None = None) -> None:
         """Stages and commits the next batches; every second one is sent with its commit."""
         writer = self._of(name)
         for _ in range(int(batches)):
+            await asyncio.sleep(float(pause_s or 0))
             number = writer.next
             if number % 2:
                 await self.carry(name, str(number))
@@ -222,7 +223,7 @@ _BATCH = r"(batch \d+|the next batch)"
 LINES: dict[str, str] = {
     r"write (\d+) batch(?:es)?": "write_some",
     r"(\w+) opens as (\w+)( taking over)?": "open",
-    r"(\w+) writes (\d+) batch(?:es)?": "write",
+    r"(\w+) writes (\d+) batch(?:es)?(?: every ([\d.]+) s)?": "write",
     rf"(\w+) carries {_BATCH}": "carry",
     rf"(\w+) stages {_BATCH}": "stage",
     rf"(\w+) commits {_BATCH}": "commit",
