@@ -73,10 +73,10 @@ class Conditions:
         return not self._world.lost(self._stage.host(name))
 
     def rested_at_most(self, seconds: str) -> bool:
-        """No writer was told nothing for longer, from the first batch to the last one."""
+        """Since the first batch, no time was longer in which no writer was told of a batch."""
         told_s = [at_s for at_s, _ in self._world.histories.present.told]
-        pauses_s = (after - before for before, after in pairwise(told_s))
-        return max(pauses_s, default=0.0) <= float(seconds)
+        ends_s = [*told_s, self._world.loop.now_s]
+        return max(after - before for before, after in pairwise(ends_s)) <= float(seconds)
 
     def epoch_at_most(self, partition: str, epoch: str) -> bool:
         return self._stage.entry(partition).epoch <= int(epoch)
