@@ -60,6 +60,14 @@ class SimulatedDisk:
         for files in self._files.values():
             files.lose(self._random, holes=holes)
 
+    def lose_unsynced(self) -> None:
+        """Loses all writes that no sync covered."""
+        for files in self._files.values():
+            files.log = [
+                one for at, one in enumerate(files.log) if at < files.durable or one[0] != "write"
+            ]
+            files.durable = len(files.log)
+
     def databases(self) -> list[str]:
         """The names of its databases."""
         return sorted(self._files)

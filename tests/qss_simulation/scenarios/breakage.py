@@ -49,6 +49,11 @@ class Breakage:
     def power(self, name: str, holes: str | None) -> None:
         self._world.lose_power(self._stage.number(name), holes=holes is not None)
 
+    def power_and_unsynced(self, name: str) -> None:
+        """Of what no sync covered nothing is left, where `power` leaves a part of it."""
+        self.kill(name)
+        self._world.disks[self._stage.number(name)].lose_unsynced()
+
     def power_of_all(self) -> None:
         for number in range(self._world.pods):
             self._world.lose_power(number, holes=False)
@@ -140,6 +145,16 @@ class Breakage:
         seconds = float(by_s or _LATE_S)
         self._rule(times, what, path, name, lambda arrive: self._later(seconds, arrive))
 
+    def delay_of_one(
+        self, times: str | None, what: str, path: str, name: str, other: str, by_s: str
+    ) -> None:
+        """Only the messages of one sender are late, or the answers to it."""
+        self._rule(times, what, path, name, lambda arrive: self._later(float(by_s), arrive), other)
+
+    def lose_of_one(self, times: str | None, what: str, path: str, name: str, other: str) -> None:
+        """Only the messages of one sender are lost, or the answers to it."""
+        self._rule(times, what, path, name, lambda _: None, other)
+
     def kill_at(self, name: str, when: str, path: str, power: str | None) -> None:
         """Ends the process when the message arrives, or when it was answered; power goes, too."""
         host = self._stage.host(name)
@@ -159,8 +174,10 @@ class Breakage:
         path: str,
         name: str,
         effect: Callable[[Callable[[], None]], None],
+        other: str | None = None,
     ) -> None:
         rule = Rule(
+            other=None if other is None else self._stage.host(other),
             host=self._stage.host(name),
             path=path,
             is_answer=what == "answers",
@@ -277,6 +294,7 @@ LINES: dict[str, str] = {
     r"start (.+)": "start",
     r"all machines lose power": "power_of_all",
     r"(\S+(?: of \d)?) loses power( with holes)?": "power",
+    r"(\S+(?: of \d)?) loses power and all that it had not synced": "power_and_unsynced",
     r"pause (.+)": "pause",
     r"resume (.+)": "resume",
     r"the clock of (.+) jumps by (-?\d+) s": "clock",
@@ -297,6 +315,8 @@ LINES: dict[str, str] = {
     r"isolate (.+)": "isolate",
     r"mend the network": "mend_network",
     rf"let {_MANY}(messages|answers) {_PATH} of (.+) pass": "let_pass",
+    rf"lose {_MANY}(messages|answers) {_PATH} of (.+) for (.+)": "lose_of_one",
+    rf"delay {_MANY}(messages|answers) {_PATH} of (.+) for (.+) by ([\d.]+) s": "delay_of_one",
     rf"lose {_MANY}(messages|answers) {_PATH} of (.+)": "lose",
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",
     rf"delay {_MANY}(messages|answers) {_PATH} of (\S+(?: of \d)?)(?: by ([\d.]+) s)?": "delay",

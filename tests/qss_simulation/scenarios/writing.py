@@ -25,6 +25,7 @@ class _Writer:
     run: Run
     run_id: str
     next: int
+    attempts: int = 0  # To stage a batch; two of them may go on at once.
     staged: dict[int, list[Staged]] = field(default_factory=dict)
 
 
@@ -92,7 +93,8 @@ class Writing:
     async def stage(self, name: str, batch: str) -> None:
         """Stages a batch by one task."""
         writer, one = self._batch(name, batch)
-        task = f"t0-{len(writer.staged.get(one.number, []))}"
+        writer.attempts += 1
+        task = f"t0-{writer.attempts}"
         exchange = exchanges.stage(writer.run, one.number, task, one.slices())
         writer.staged[one.number] = await self._runner.run(exchange)
 
