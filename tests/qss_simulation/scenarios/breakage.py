@@ -1,4 +1,9 @@
-"""The lines that break and mend things, and those of a person or another operator."""
+"""The lines that break and mend things, and those of a person or another operator.
+
+A rule of messages is of those to a host, or of the answers from it; `for` names the one that asks.
+A message that is late arrives although its sender has ended. The syncs
+of a disk may be slow alone: then writes are there, and not durable.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -127,10 +132,6 @@ class Breakage:
     def mend_network(self) -> None:
         self._world.network.faults.heal()
 
-    def let_pass(self, times: str | None, what: str, path: str, name: str) -> None:
-        """The first messages arrive, whatever a later line says of all."""
-        self._rule(times, what, path, name, lambda arrive: arrive())
-
     def lose(self, times: str | None, what: str, path: str, name: str) -> None:
         self._rule(times, what, path, name, lambda _: None)
 
@@ -150,10 +151,6 @@ class Breakage:
     ) -> None:
         """Only the messages of one sender are late, or the answers to it."""
         self._rule(times, what, path, name, lambda arrive: self._later(float(by_s), arrive), other)
-
-    def lose_of_one(self, times: str | None, what: str, path: str, name: str, other: str) -> None:
-        """Only the messages of one sender are lost, or the answers to it."""
-        self._rule(times, what, path, name, lambda _: None, other)
 
     def kill_at(self, name: str, when: str, path: str, power: str | None) -> None:
         """Ends the process when the message arrives, or when it was answered; power goes, too."""
@@ -231,7 +228,11 @@ class Breakage:
 
     def fail_over(self, partition: str, name: str) -> None:
         """Another operator publishes that a pod leads a partition in place of a lost active."""
-        self._lead(partition, name, lambda entry: tuple(set(entry.in_sync) - {entry.active}))
+        self._lead(
+            partition,
+            name,
+            lambda entry: tuple(pod for pod in entry.in_sync if pod != entry.active),
+        )
 
     def _lead(
         self,
@@ -314,8 +315,6 @@ LINES: dict[str, str] = {
     r"cut (.+) and (.+) off each other": "cut_both",
     r"isolate (.+)": "isolate",
     r"mend the network": "mend_network",
-    rf"let {_MANY}(messages|answers) {_PATH} of (.+) pass": "let_pass",
-    rf"lose {_MANY}(messages|answers) {_PATH} of (.+) for (.+)": "lose_of_one",
     rf"delay {_MANY}(messages|answers) {_PATH} of (.+) for (.+) by ([\d.]+) s": "delay_of_one",
     rf"lose {_MANY}(messages|answers) {_PATH} of (.+)": "lose",
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",

@@ -1,4 +1,7 @@
-"""The conditions of lines such as `until`, `now` and `for`: each is a fact about the world."""
+"""The conditions of lines such as `until`, `now` and `for`: each is a fact about the world.
+
+Most are what a person or a writer can see: the status, the reports of pods, acknowledgements.
+"""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The lines of writers and readers: a writer does one step of its protocol at a time."""
+"""The lines of writers and readers: a writer does one step of its protocol at a time.
+
+A reader that goes on, or asks for a fresh state, gets no older one than it was told of.
+"""
 
 import asyncio
 from dataclasses import dataclass, field
