@@ -337,6 +337,7 @@ class World:
         self.network.faults.heal()
         self.api.faults.heal()
         self.loop.work_s.clear()
+        self.loop.sync_s.clear()
         for number, disk in enumerate(self.disks):
             disk.is_full = False
             self.resume(f"pod-{number}")
@@ -361,6 +362,10 @@ class World:
         if volume is not None and volume.directory.exists():
             shutil.copytree(volume.directory, directory)
         self.disks[number].replace(volume.files if volume is not None else {})
+
+    def damage(self, number: int, partition: int) -> None:
+        """Makes a hole in the write-ahead log of one database of a pod that does not run."""
+        self.disks[number].damage(self._volume(number) / "partitions" / str(partition))
 
     def _volume(self, number: int) -> Path:
         return self._directory / f"{self._made}-{number}"

@@ -18,12 +18,14 @@ class ApiFaults:
     """The chances of each request."""
 
     is_away: bool = False
+    refuses: bool = False
     lost_answer: float = 0.0
     stale_read: float = 0.0
 
     def heal(self) -> None:
         """Answers everything from now on."""
-        self.is_away, self.lost_answer, self.stale_read = False, 0.0, 0.0
+        self.is_away = self.refuses = False
+        self.lost_answer = self.stale_read = 0.0
 
 
 class ApiServer:
@@ -79,6 +81,8 @@ class ApiServer:
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
         """Replaces the status. Raises ConflictError, and UnreachableError after a lost answer."""
         await self._take_time()
+        if self.faults.refuses:
+            raise ConflictError("another one changes the resource again and again")
         if self._is_deleted or resource.version != self.resource.version:
             raise ConflictError("the resource was changed meanwhile")
         self._store(replace(self.resource, status=status))

@@ -60,6 +60,14 @@ class SimulatedDisk:
         for files in self._files.values():
             files.lose(self._random, holes=holes)
 
+    def lose_unsynced(self) -> None:
+        """Loses all writes that no sync covered."""
+        for files in self._files.values():
+            files.log = [
+                one for at, one in enumerate(files.log) if at < files.durable or one[0] != "write"
+            ]
+            files.durable = len(files.log)
+
     def databases(self) -> list[str]:
         """The names of its databases."""
         return sorted(self._files)
@@ -81,6 +89,10 @@ class SimulatedDisk:
         """Puts other files in the place of a database's; returns those that were there."""
         held, self._files[name] = self._files[name], files
         return held
+
+    def damage(self, path: Path) -> None:
+        """Makes a hole in the log of the database in a directory."""
+        self._files_at(path).has_hole = True
 
     def _files_at(self, path: Path) -> "DatabaseFiles":
         """The files of a directory, which a salvage may rename."""

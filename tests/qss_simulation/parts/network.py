@@ -35,7 +35,8 @@ Handle = Callable[[Request], Awaitable[bytes]]
 class Rule:
     """The fate of the next messages to, or answers from, a host, in place of their arrival.
 
-    `path` is a part of their path; `effect` may have a message arrive.
+    `path` is a part of their path; `effect` may have a message arrive. With an `other` host only
+    the messages of that one count, and the answers to it.
     """
 
     host: str
@@ -43,6 +44,12 @@ class Rule:
     is_answer: bool
     times: int
     effect: Callable[[Callable[[], None]], None]
+    other: str | None = None
+
+    def is_of(self, host: str, other: str, path: str, *, is_answer: bool) -> bool:
+        """Whether the rule says what happens to a message."""
+        is_between = self.host == host and self.other in (None, other)
+        return is_between and self.is_answer == is_answer and self.path in path
 
 
 @dataclass(slots=True)
@@ -61,11 +68,10 @@ class NetworkFaults:
         self.cut.clear()
         self.rules.clear()
 
-    def rule_of(self, host: str, path: str, *, is_answer: bool) -> Rule | None:
+    def rule_of(self, host: str, other: str, path: str, *, is_answer: bool) -> Rule | None:
         """The rule of a message; it counts once."""
         for rule in self.rules:
-            is_of_it = (rule.host, rule.is_answer) == (host, is_answer) and rule.path in path
-            if is_of_it and rule.times > 0:
+            if rule.times > 0 and rule.is_of(host, other, path, is_answer=is_answer):
                 rule.times -= 1
                 return rule
         return None
@@ -165,7 +171,8 @@ class Network:
         is_answer: bool,
     ) -> None:
         """Carries a message to or from a host, unless a rule says what happens to it."""
-        rule = self.faults.rule_of(host, request.path, is_answer=is_answer)
+        other = host_of(receiver if is_answer else sender)
+        rule = self.faults.rule_of(host, other, request.path, is_answer=is_answer)
         if rule is None:
             self._carry(sender, receiver, arrive)
         else:

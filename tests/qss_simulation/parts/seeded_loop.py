@@ -83,6 +83,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self.turns = 0
         self.rates: dict[str, float] = {}  # Of the clocks of machines; 1 where nothing is said.
         self.work_s: dict[str, float] = {}  # The mean time of a machine's work in threads.
+        self.sync_s: dict[str, float] = {}  # That of its syncs, which have threads of their own.
         self._random = random
         self._queues: dict[str, deque[asyncio.Handle]] = {}
         self._timers: list[tuple[float, int, asyncio.TimerHandle, str]] = []
@@ -191,7 +192,8 @@ class SeededLoop(asyncio.BaseEventLoop):
     ) -> "asyncio.Future[Result]":
         """Begins the work a while later, and tells its result another while later."""
         done: asyncio.Future[Result] = self.create_future()
-        self.call_later(self._work_s(), self._begin, done, func, args)
+        is_sync = executor is not None
+        self.call_later(self._work_s(is_sync=is_sync), self._begin, done, func, args, is_sync)
         return done
 
     def at_end(self, effect: Callable[[], None]) -> None:
@@ -253,8 +255,11 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     # --- Work of threads
 
-    def _work_s(self) -> float:
-        mean_s = self.work_s.get(host_of(current_node()), 0.001)
+    def _work_s(self, *, is_sync: bool) -> float:
+        host = host_of(current_node())
+        mean_s = self.work_s.get(host, 0.001)
+        if is_sync:
+            mean_s = self.sync_s.get(host, mean_s)
         return self._random.expovariate(1 / mean_s)
 
     def _begin(
@@ -262,6 +267,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         done: "asyncio.Future[Result]",
         func: Callable[[*Arguments], Result],
         args: tuple[*Arguments],
+        is_sync: bool,
     ) -> None:
         result: Result | None = None
         failure: BaseException | None = None
@@ -270,7 +276,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 result = func(*args)
             except Exception as error:  # noqa: BLE001 as a thread of an executor.
                 failure = error
-        self.call_later(self._work_s(), _end, done, result, failure, effects)
+        self.call_later(self._work_s(is_sync=is_sync), _end, done, result, failure, effects)
 
     @contextmanager
     def _effects(self) -> Iterator[list[Callable[[], None]]]:

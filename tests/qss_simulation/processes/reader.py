@@ -13,7 +13,7 @@ from qss_simulation.parts.trace import Trace
 _OF_ACTIVE = 0.3  # Of the reads ask for the active.
 _FRESH = 0.3  # Of the other reads bound how stale the answer may be.
 _STALE_S_MAX = 2.0
-_CLOCKS = 1.06  # A second of the slowest clock is shorter than this.
+CLOCKS = 1.06  # A second of the slowest clock is shorter than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ async def run_reader(
         partition, of_active = random.randrange(PARTITIONS), random.random() < _OF_ACTIVE
         stale_s = _STALE_S_MAX if not of_active and random.random() < _FRESH else None
         before = seen[partition]
-        acknowledged = histories.acknowledged(network.now_s - (stale_s or 0.0) * _CLOCKS)
+        acknowledged = histories.acknowledged(network.now_s - (stale_s or 0.0) * CLOCKS)
         for pod in random.sample(range(pods), pods):
             try:
                 found = await read_partition(

@@ -2,5 +2,5 @@
 
 `script` reads the files of `tests/simulation/scenarios`. `player` makes the world of one scenario,
 plays its lines, heals everything and makes the checks of a seed. The lines are of three modules:
-`faults` breaks and mends things, `writers` writes and reads, `conditions` says what must hold.
+`breakage` breaks and mends things, `writing` writes and reads, `conditions` says what must hold.
 """

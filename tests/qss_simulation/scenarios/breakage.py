@@ -1,4 +1,9 @@
-"""The lines that break and mend things, and those of a person or another operator."""
+"""The lines that break and mend things, and those of a person or another operator.
+
+A rule of messages is of those to a host, or of the answers from it; `for` names the one that asks.
+A message that is late arrives although its sender has ended. The syncs
+of a disk may be slow alone: then writes are there, and not durable.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -6,9 +11,10 @@ from collections.abc import Callable
 from msgspec import structs
 
 from qss_core.formats.values import Format
-from qss_core.model import Epoch
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration
 from qss_core.spec.resource import StoreSpec
 from qss_simulation.parts.network import Rule
+from qss_simulation.parts.seeded_loop import WORLD, context_of
 from qss_simulation.scenarios.stage import Stage
 
 _LATE_S = 7.0  # Longer than a lease, its margin and the heartbeat before.
@@ -48,6 +54,11 @@ class Breakage:
     def power(self, name: str, holes: str | None) -> None:
         self._world.lose_power(self._stage.number(name), holes=holes is not None)
 
+    def power_and_unsynced(self, name: str) -> None:
+        """Of what no sync covered nothing is left, where `power` leaves a part of it."""
+        self.kill(name)
+        self._world.disks[self._stage.number(name)].lose_unsynced()
+
     def power_of_all(self) -> None:
         for number in range(self._world.pods):
             self._world.lose_power(number, holes=False)
@@ -71,6 +82,18 @@ class Breakage:
 
     def quick(self, name: str) -> None:
         self._world.loop.work_s.pop(self._stage.host(name), None)
+
+    def syncs(self, name: str, seconds: str) -> None:
+        """Only syncs are slow: what was written is applied and sent as quickly as before."""
+        self._world.loop.sync_s[self._stage.host(name)] = float(seconds)
+
+    def syncs_are_quick(self, name: str) -> None:
+        self._world.loop.sync_s.pop(self._stage.host(name), None)
+
+    def damage(self, partition: str, name: str) -> None:
+        """The process ends, and does not find the whole log of one database."""
+        self.kill(name)
+        self._world.damage(self._stage.number(name), int(partition))
 
     def full(self, name: str) -> None:
         self._world.disks[self._stage.number(name)].is_full = True
@@ -123,6 +146,12 @@ class Breakage:
         seconds = float(by_s or _LATE_S)
         self._rule(times, what, path, name, lambda arrive: self._later(seconds, arrive))
 
+    def delay_of_one(
+        self, times: str | None, what: str, path: str, name: str, other: str, by_s: str
+    ) -> None:
+        """Only the messages of one sender are late, or the answers to it."""
+        self._rule(times, what, path, name, lambda arrive: self._later(float(by_s), arrive), other)
+
     def kill_at(self, name: str, when: str, path: str, power: str | None) -> None:
         """Ends the process when the message arrives, or when it was answered; power goes, too."""
         host = self._stage.host(name)
@@ -142,8 +171,10 @@ class Breakage:
         path: str,
         name: str,
         effect: Callable[[Callable[[], None]], None],
+        other: str | None = None,
     ) -> None:
         rule = Rule(
+            other=None if other is None else self._stage.host(other),
             host=self._stage.host(name),
             path=path,
             is_answer=what == "answers",
@@ -153,7 +184,9 @@ class Breakage:
         self._world.network.faults.rules.append(rule)
 
     def _later(self, seconds: float, arrive: Callable[[], None]) -> None:
-        self._world.loop.call_later(seconds, arrive)
+        """A message on its way does not end with the process that sent it."""
+        loop = self._world.loop
+        loop.call_at(loop.now_s + seconds, arrive, context=context_of(WORLD))
 
     # --- The API server, and people
 
@@ -165,6 +198,9 @@ class Breakage:
 
     def api_stale(self) -> None:
         self._world.api.faults.stale_read = 0.7
+
+    def api_refuses(self) -> None:
+        self._world.api.faults.refuses = True
 
     def api_well(self) -> None:
         self._world.api.faults.heal()
@@ -185,6 +221,36 @@ class Breakage:
             structs.replace(one, epoch=Epoch(one.epoch + 1)) for one in status.assignment or ()
         )
         self._world.api.edit_status(structs.replace(status, assignment=raised))
+
+    def hand_over(self, partition: str, name: str) -> None:
+        """Another operator publishes that a pod leads a partition; the old active stays in sync."""
+        self._lead(partition, name, lambda entry: entry.in_sync)
+
+    def fail_over(self, partition: str, name: str) -> None:
+        """Another operator publishes that a pod leads a partition in place of a lost active."""
+        self._lead(
+            partition,
+            name,
+            lambda entry: tuple(pod for pod in entry.in_sync if pod != entry.active),
+        )
+
+    def _lead(
+        self,
+        partition: str,
+        name: str,
+        in_sync: Callable[[PartitionConfiguration], tuple[Ordinal, ...]],
+    ) -> None:
+        status, entry = self._stage.status, self._stage.entry(partition)
+        taken = structs.replace(
+            entry,
+            epoch=Epoch(entry.epoch + 1),
+            active=Ordinal(self._stage.number(name)),
+            in_sync=in_sync(entry),
+        )
+        changed = tuple(
+            taken if one.partition == entry.partition else one for one in status.assignment or ()
+        )
+        self._world.api.edit_status(structs.replace(status, assignment=changed))
 
     def edit(self, what: str, value: str) -> None:
         spec: StoreSpec = self._world.spec
@@ -229,12 +295,16 @@ LINES: dict[str, str] = {
     r"start (.+)": "start",
     r"all machines lose power": "power_of_all",
     r"(\S+(?: of \d)?) loses power( with holes)?": "power",
+    r"(\S+(?: of \d)?) loses power and all that it had not synced": "power_and_unsynced",
     r"pause (.+)": "pause",
     r"resume (.+)": "resume",
     r"the clock of (.+) jumps by (-?\d+) s": "clock",
     r"the clock of (.+) runs at ([\d.]+)": "rate",
     r"the disk of (.+) takes ([\d.]+) s": "slow",
     r"the disk of (.+) is quick": "quick",
+    r"the syncs of (.+) take ([\d.]+) s": "syncs",
+    r"the syncs of (.+) are quick": "syncs_are_quick",
+    r"the log of (\d) at (.+) is damaged": "damage",
     r"the disk of (.+) is full": "full",
     r"the disk of (.+) has room": "roomy",
     r"the disk of (.+) fails for a second": "write_fails",
@@ -245,6 +315,7 @@ LINES: dict[str, str] = {
     r"cut (.+) and (.+) off each other": "cut_both",
     r"isolate (.+)": "isolate",
     r"mend the network": "mend_network",
+    rf"delay {_MANY}(messages|answers) {_PATH} of (.+) for (.+) by ([\d.]+) s": "delay_of_one",
     rf"lose {_MANY}(messages|answers) {_PATH} of (.+)": "lose",
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",
     rf"delay {_MANY}(messages|answers) {_PATH} of (\S+(?: of \d)?)(?: by ([\d.]+) s)?": "delay",
@@ -252,11 +323,14 @@ LINES: dict[str, str] = {
     r"the API server is away": "api_away",
     r"the API server loses its answers": "api_loses",
     r"the API server shows older states": "api_stale",
+    r"the API server refuses what the operator publishes": "api_refuses",
     r"the API server is well": "api_well",
     r"keep the status as (\w+)": "keep_status",
     r"put the status (\w+) back": "put_status",
     r"the status is lost": "status_lost",
     r"another operator raises all epochs": "raise_epochs",
+    r"another operator hands (\d) over to (.+)": "hand_over",
+    r"another operator fails (\d) over to (.+)": "fail_over",
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",
     r"edit the pods' template": "template",
     r"accept the loss of (\d)": "accept_loss",

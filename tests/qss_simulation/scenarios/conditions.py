@@ -1,7 +1,11 @@
-"""The conditions of lines such as `until`, `now` and `for`: each is a fact about the world."""
+"""The conditions of lines such as `until`, `now` and `for`: each is a fact about the world.
+
+Most are what a person or a writer can see: the status, the reports of pods, acknowledgements.
+"""
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from qss_operator.planning.model import ConditionType
 from qss_simulation.scenarios.script import ScriptError
@@ -68,6 +72,15 @@ class Conditions:
     def has_lost(self, name: str, partition: str) -> bool:
         return int(partition) in self._world.lost(self._stage.host(name))
 
+    def has_lost_nothing(self, name: str) -> bool:
+        return not self._world.lost(self._stage.host(name))
+
+    def rested_at_most(self, seconds: str) -> bool:
+        """Since the first batch, no time was longer in which no writer was told of a batch."""
+        told_s = [at_s for at_s, _ in self._world.histories.present.told]
+        ends_s = [*told_s, self._world.loop.now_s]
+        return max(after - before for before, after in pairwise(ends_s)) <= float(seconds)
+
     def epoch_at_most(self, partition: str, epoch: str) -> bool:
         return self._stage.entry(partition).epoch <= int(epoch)
 
@@ -110,6 +123,8 @@ CONDITIONS: dict[str, str] = {
     rf"{_HOST} has a replica of (\d)": "has_replica",
     rf"{_HOST} has no replica of (\d)": "has_no_replica",
     rf"{_HOST} has lost (\d)": "has_lost",
+    rf"{_HOST} has lost nothing": "has_lost_nothing",
+    r"no writer rested for ([\d.]+) s": "rested_at_most",
     r"the epoch of (\d) is at most (\d+)": "epoch_at_most",
     r"the epoch of (\d) is at least (\d+)": "epoch_at_least",
     r"(\w+) is (True|False)(?: for (\w+))?": "condition",

@@ -1,4 +1,7 @@
-"""The lines of writers and readers: a writer does one step of its protocol at a time."""
+"""The lines of writers and readers: a writer does one step of its protocol at a time.
+
+A reader that goes on, or asks for a fresh state, gets no older one than it was told of.
+"""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,7 +12,7 @@ from qss_client.writes.exchanges import Run, Staged
 from qss_core.errors import StoreError
 from qss_core.wire.messages import CommitAnswer, StoreMetadata, decode
 from qss_simulation.history import Batch, History
-from qss_simulation.processes.reader import read_partition
+from qss_simulation.processes.reader import CLOCKS, PartitionRows, read_partition
 from qss_simulation.processes.writer import WRITER, ExchangeRunner
 from qss_simulation.scenarios.script import ScriptError
 from qss_simulation.scenarios.stage import Stage
@@ -25,6 +28,7 @@ class _Writer:
     run: Run
     run_id: str
     next: int
+    attempts: int = 0  # To stage a batch; two of them may go on at once.
     staged: dict[int, list[Staged]] = field(default_factory=dict)
 
 
@@ -36,6 +40,7 @@ class Writing:
         self._stage = stage
         self._world = stage.world
         self._writers: dict[str, _Writer] = {}
+        self._seen: dict[str, PartitionRows] = {}  # By partition, in the last read.
         self._runner = ExchangeRunner(
             self._world.network,
             self._world.random("writers"),
@@ -64,10 +69,11 @@ class Writing:
         last = run.opened.last_batch
         self._writers[name] = _Writer(run, run_id, 0 if last is None else last + 1)
 
-    async def write(self, name: str, batches: str) -> None:
+    async def write(self, name: str, batches: str, pause_s: str | None = None) -> None:
         """Stages and commits the next batches; every second one is sent with its commit."""
         writer = self._of(name)
         for _ in range(int(batches)):
+            await asyncio.sleep(float(pause_s or 0))
             number = writer.next
             if number % 2:
                 await self.carry(name, str(number))
@@ -90,7 +96,8 @@ class Writing:
     async def stage(self, name: str, batch: str) -> None:
         """Stages a batch by one task."""
         writer, one = self._batch(name, batch)
-        task = f"t0-{len(writer.staged.get(one.number, []))}"
+        writer.attempts += 1
+        task = f"t0-{writer.attempts}"
         exchange = exchanges.stage(writer.run, one.number, task, one.slices())
         writer.staged[one.number] = await self._runner.run(exchange)
 
@@ -145,20 +152,39 @@ class Writing:
             raise ScriptError(f"the active shows {sequence}, and {acknowledged} was acknowledged")
 
     async def read_since(self, partition: str, name: str) -> None:
-        """A read of a state that is not older than all that was acknowledged."""
-        await self._read(partition, name, of_active=False, is_fresh=True)
+        """A read of a state that has all that was acknowledged so long before."""
+        until_s = self._world.loop.now_s - _READ_S * CLOCKS
+        sequence = await self._read(partition, name, of_active=False, is_fresh=True)
+        told = self._world.histories.present.told
+        acknowledged = max((one for at_s, one in told if at_s <= until_s), default=0)
+        if sequence < acknowledged:
+            raise ScriptError(f"it shows {sequence}, and {acknowledged} was acknowledged")
+
+    async def read_on(self, partition: str, name: str) -> None:
+        """A read by a reader that has seen what the last line with a read of the partition saw."""
+        await self._read(partition, name, of_active=False, since=self._seen[partition])
 
     async def _read(
-        self, partition: str, name: str, *, of_active: bool, is_fresh: bool = False
+        self,
+        partition: str,
+        name: str,
+        *,
+        of_active: bool,
+        is_fresh: bool = False,
+        since: PartitionRows | None = None,
     ) -> int:
         found = await read_partition(
             self._world.network,
             int(partition),
             self._stage.number(name),
             _READ_S,
+            since,
             of_active=of_active,
             stale_s=_READ_S if is_fresh else None,
         )
+        if since is not None and found.sequence < since.sequence:
+            raise ScriptError(f"it shows {found.sequence}, and {since.sequence} was seen")
+        self._seen[partition] = found
         self._world.histories.of(found.store_id).check_rows(int(partition), found.rows)
         return found.sequence
 
@@ -202,7 +228,7 @@ _BATCH = r"(batch \d+|the next batch)"
 LINES: dict[str, str] = {
     r"write (\d+) batch(?:es)?": "write_some",
     r"(\w+) opens as (\w+)( taking over)?": "open",
-    r"(\w+) writes (\d+) batch(?:es)?": "write",
+    r"(\w+) writes (\d+) batch(?:es)?(?: every ([\d.]+) s)?": "write",
     rf"(\w+) carries {_BATCH}": "carry",
     rf"(\w+) stages {_BATCH}": "stage",
     rf"(\w+) commits {_BATCH}": "commit",
@@ -212,5 +238,6 @@ LINES: dict[str, str] = {
     r"(\w+) dies": "end",
     r"read (\d) at (.+)": "read",
     r"read the active of (\d) at (.+)": "read_active",
+    r"read (\d) further at (.+)": "read_on",
     r"read a fresh state of (\d) at (.+)": "read_since",
 }
