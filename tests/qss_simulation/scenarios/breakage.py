@@ -9,6 +9,7 @@ from qss_core.formats.values import Format
 from qss_core.model import Epoch
 from qss_core.spec.resource import StoreSpec
 from qss_simulation.parts.network import Rule
+from qss_simulation.parts.seeded_loop import WORLD, context_of
 from qss_simulation.scenarios.stage import Stage
 
 _LATE_S = 7.0  # Longer than a lease, its margin and the heartbeat before.
@@ -45,8 +46,10 @@ class Breakage:
         for number in range(self._world.pods):
             self._world.end(f"pod-{number}")
 
-    def power(self, name: str, holes: str | None) -> None:
-        self._world.lose_power(self._stage.number(name), holes=holes is not None)
+    def power(self, name: str, how: str | None) -> None:
+        all_of_it = how == " and all that no sync covered"
+        holes = how == " with holes"
+        self._world.lose_power(self._stage.number(name), holes=holes, all_of_it=all_of_it)
 
     def power_of_all(self) -> None:
         for number in range(self._world.pods):
@@ -85,6 +88,11 @@ class Breakage:
     def put_volume(self, alias: str, name: str) -> None:
         self.kill(name)
         self._world.put_volume(self._stage.number(name), self._stage.volumes[alias])
+
+    def put_databases(self, alias: str, name: str) -> None:
+        """Puts the databases of a kept volume back, and leaves the other files as they are."""
+        self.kill(name)
+        self._world.disks[self._stage.number(name)].replace(self._stage.volumes[alias].files)
 
     def lose_volume(self, name: str) -> None:
         self.kill(name)
@@ -131,9 +139,31 @@ class Breakage:
             if power is None:
                 self._world.end(host)
             else:
-                self._world.lose_power(int(host.removeprefix("pod-")), holes=False)
+                number = int(host.removeprefix("pod-"))
+                self._world.lose_power(number, holes=False, all_of_it=True)
 
         self._rule(None, "messages" if when == "gets" else "answers", path, name, end)
+
+    def power_behind(self, name: str, path: str) -> None:
+        """Takes the machine's power when the answer has arrived, and all that no sync covered."""
+        number = self._stage.number(name)
+
+        def end(arrive: Callable[[], None]) -> None:
+            arrive()
+            self._world.lose_power(number, holes=False, all_of_it=True)
+
+        self._rule(None, "answers", path, name, end)
+
+    def kill_in_commit(self, name: str, partition: str) -> None:
+        """Ends the process when its next commit of several slices has written the first one."""
+        host, disk = self._stage.host(name), self._world.disks[self._stage.number(name)]
+
+        def end(written: str) -> None:
+            if written == partition:
+                disk.on_part = lambda _: None
+                self._world.end(host)
+
+        disk.on_part = end
 
     def _rule(
         self,
@@ -153,7 +183,9 @@ class Breakage:
         self._world.network.faults.rules.append(rule)
 
     def _later(self, seconds: float, arrive: Callable[[], None]) -> None:
-        self._world.loop.call_later(seconds, arrive)
+        """A message arrives although its sender may have ended meanwhile."""
+        loop = self._world.loop
+        loop.call_at(loop.now_s + seconds, arrive, context=context_of(WORLD))
 
     # --- The API server, and people
 
@@ -228,7 +260,7 @@ LINES: dict[str, str] = {
     r"start everything": "start_all",
     r"start (.+)": "start",
     r"all machines lose power": "power_of_all",
-    r"(\S+(?: of \d)?) loses power( with holes)?": "power",
+    r"(\S+(?: of \d)?) loses power( with holes| and all that no sync covered)?": "power",
     r"pause (.+)": "pause",
     r"resume (.+)": "resume",
     r"the clock of (.+) jumps by (-?\d+) s": "clock",
@@ -240,6 +272,7 @@ LINES: dict[str, str] = {
     r"the disk of (.+) fails for a second": "write_fails",
     r"keep the volume of (.+) as (\w+)": "keep_volume",
     r"put the volume (\w+) into (.+)": "put_volume",
+    r"put the databases (\w+) into (.+)": "put_databases",
     r"(.+) loses its volume": "lose_volume",
     r"cut (.+) from (.+)": "cut",
     r"cut (.+) and (.+) off each other": "cut_both",
@@ -249,6 +282,8 @@ LINES: dict[str, str] = {
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",
     rf"delay {_MANY}(messages|answers) {_PATH} of (\S+(?: of \d)?)(?: by ([\d.]+) s)?": "delay",
     rf"(.+) ends when it (gets|has answered) {_PATH}( without power)?": "kill_at",
+    r"(.+) ends in the middle of a commit of (\d)": "kill_in_commit",
+    rf"(.+) loses power behind its answer {_PATH}": "power_behind",
     r"the API server is away": "api_away",
     r"the API server loses its answers": "api_loses",
     r"the API server shows older states": "api_stale",

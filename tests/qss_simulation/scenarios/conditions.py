@@ -87,6 +87,16 @@ class Conditions:
     def runs(self, count: str) -> bool:
         return len(self._world.processes) == int(count)
 
+    def actives_show_all(self) -> bool:
+        """Whether each replica that may answer as an active shows what writers were told."""
+        return all(
+            sequence >= max(self._world.histories.present.acknowledged.values(), default=0)
+            for sequence in self._world.acting_sequences()
+        )
+
+    def syncs(self, name: str) -> bool:
+        return self._world.disks[self._stage.number(name)].syncs > 0
+
     def is_migrated(self) -> bool:
         return self._world.is_migrated()
 
@@ -116,6 +126,8 @@ CONDITIONS: dict[str, str] = {
     r"([\w-]+) happened (\d+) times?": "happened",
     r"([\w-]+) never happened": "never_happened",
     r"(\d) pods run": "runs",
+    rf"the disk of {_HOST} syncs": "syncs",
+    r"actives show what is acknowledged": "actives_show_all",
     r"all rows have the format": "is_migrated",
     r"(\d+) batches are acknowledged": "acknowledged",
 }

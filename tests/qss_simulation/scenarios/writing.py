@@ -1,6 +1,7 @@
 """The lines of writers and readers: a writer does one step of its protocol at a time."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qss_client.http.retries import RetryLimits
@@ -16,6 +17,7 @@ from qss_simulation.scenarios.stage import Stage
 
 _DEADLINE_S = 40.0
 _READ_S = 2.0
+_LOOK_S = 0.02
 
 
 @dataclass(slots=True)
@@ -148,6 +150,14 @@ class Writing:
         """A read of a state that is not older than all that was acknowledged."""
         await self._read(partition, name, of_active=False, is_fresh=True)
 
+    async def keep_reading(self, partition: str, name: str, for_s: str) -> None:
+        """Reads of a pod's replica, one after the other; those that are answered are checked."""
+        end_s = self._world.loop.now_s + float(for_s)
+        while self._world.loop.now_s < end_s:
+            with suppress(StoreError):
+                await self._read(partition, name, of_active=False)
+            await asyncio.sleep(_LOOK_S)
+
     async def _read(
         self, partition: str, name: str, *, of_active: bool, is_fresh: bool = False
     ) -> int:
@@ -211,6 +221,7 @@ LINES: dict[str, str] = {
     rf"(\w+) gives {_BATCH} up too late": "abort_decided",
     r"(\w+) dies": "end",
     r"read (\d) at (.+)": "read",
+    r"keep reading (\d) at (.+) for ([\d.]+) s": "keep_reading",
     r"read the active of (\d) at (.+)": "read_active",
     r"read a fresh state of (\d) at (.+)": "read_since",
 }
