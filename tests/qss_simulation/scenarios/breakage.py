@@ -238,6 +238,11 @@ class Breakage:
     def accept_loss(self, partition: str) -> None:
         self._world.api.annotate(f"{partition}@{self._stage.entry(partition).epoch}")
 
+    def accept_losses(self, name: str) -> None:
+        """A person accepts the loss of all partitions that a pod reports as lost."""
+        lost = self._world.lost(self._stage.host(name))
+        self._world.api.annotate(",".join(f"{one}@{self._stage.entry(one).epoch}" for one in lost))
+
     def delete_store(self) -> None:
         self._world.delete_store()
 
@@ -295,6 +300,7 @@ LINES: dict[str, str] = {
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",
     r"edit the pods' template": "template",
     r"accept the loss of (\d)": "accept_loss",
+    r"accept all losses of (.+)": "accept_losses",
     r"delete the store": "delete_store",
     r"make the store again": "make_again",
 }

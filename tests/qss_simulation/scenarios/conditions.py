@@ -68,6 +68,9 @@ class Conditions:
     def has_lost(self, name: str, partition: str) -> bool:
         return int(partition) in self._world.lost(self._stage.host(name))
 
+    def has_lost_nothing(self, name: str) -> bool:
+        return not self._world.lost(self._stage.host(name))
+
     def epoch_at_most(self, partition: str, epoch: str) -> bool:
         return self._stage.entry(partition).epoch <= int(epoch)
 
@@ -120,6 +123,7 @@ CONDITIONS: dict[str, str] = {
     rf"{_HOST} has a replica of (\d)": "has_replica",
     rf"{_HOST} has no replica of (\d)": "has_no_replica",
     rf"{_HOST} has lost (\d)": "has_lost",
+    rf"{_HOST} has lost nothing": "has_lost_nothing",
     r"the epoch of (\d) is at most (\d+)": "epoch_at_most",
     r"the epoch of (\d) is at least (\d+)": "epoch_at_least",
     r"(\w+) is (True|False)(?: for (\w+))?": "condition",
