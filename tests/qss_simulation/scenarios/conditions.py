@@ -100,6 +100,10 @@ class Conditions:
     def syncs(self, name: str) -> bool:
         return self._world.disks[self._stage.number(name)].syncs > 0
 
+    def reports_no_migration(self, name: str) -> bool:
+        process = self._world.processes[self._stage.host(name)]
+        return all(one.migration is None for one in process.pod.report().replicas)
+
     def is_migrated(self) -> bool:
         return self._world.is_migrated()
 
@@ -132,6 +136,7 @@ CONDITIONS: dict[str, str] = {
     r"(\d) pods run": "runs",
     rf"the disk of {_HOST} syncs": "syncs",
     r"actives show what is acknowledged": "actives_show_all",
+    rf"{_HOST} reports no migration": "reports_no_migration",
     r"all rows have the format": "is_migrated",
     r"(\d+) batches are acknowledged": "acknowledged",
 }

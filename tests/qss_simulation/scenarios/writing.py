@@ -9,8 +9,8 @@ from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run, Staged
 from qss_core.errors import StoreError
 from qss_core.wire.messages import CommitAnswer, StoreMetadata, decode
-from qss_simulation.history import Batch, History
-from qss_simulation.processes.reader import read_partition
+from qss_simulation.history import Batch, History, HistoryError
+from qss_simulation.processes.reader import PartitionRows, read_partition
 from qss_simulation.processes.writer import WRITER, ExchangeRunner
 from qss_simulation.scenarios.script import ScriptError
 from qss_simulation.scenarios.stage import Stage
@@ -142,25 +142,29 @@ class Writing:
     async def read_active(self, partition: str, name: str) -> None:
         """A read that asks for the active succeeds at a pod, and shows all that was told."""
         acknowledged = max(self._world.histories.present.acknowledged.values(), default=0)
-        sequence = await self._read(partition, name, of_active=True)
-        if sequence < acknowledged:
-            raise ScriptError(f"the active shows {sequence}, and {acknowledged} was acknowledged")
+        found = await self._read(partition, name, of_active=True)
+        if found.sequence < acknowledged:
+            raise ScriptError(f"the active shows {found.sequence}, and {acknowledged} was acknowledged")
 
     async def read_since(self, partition: str, name: str) -> None:
         """A read of a state that is not older than all that was acknowledged."""
         await self._read(partition, name, of_active=False, is_fresh=True)
 
     async def keep_reading(self, partition: str, name: str, for_s: str) -> None:
-        """Reads of a pod's replica, one after the other; those that are answered are checked."""
-        end_s = self._world.loop.now_s + float(for_s)
+        """Reads a pod's replica again and again; at one sequence it always has the same batches."""
+        end_s, shown = self._world.loop.now_s + float(for_s), dict[int, set[str]]()
         while self._world.loop.now_s < end_s:
             with suppress(StoreError):
-                await self._read(partition, name, of_active=False)
+                found = await self._read(partition, name, of_active=False)
+                if shown.setdefault(found.sequence, set(found.rows)) != set(found.rows):
+                    raise HistoryError(
+                        f"partition {partition} shows other batches at sequence {found.sequence}"
+                    )
             await asyncio.sleep(_LOOK_S)
 
     async def _read(
         self, partition: str, name: str, *, of_active: bool, is_fresh: bool = False
-    ) -> int:
+    ) -> PartitionRows:
         found = await read_partition(
             self._world.network,
             int(partition),
@@ -170,7 +174,7 @@ class Writing:
             stale_s=_READ_S if is_fresh else None,
         )
         self._world.histories.of(found.store_id).check_rows(int(partition), found.rows)
-        return found.sequence
+        return found
 
     def _of(self, name: str) -> _Writer:
         if name not in self._writers:
