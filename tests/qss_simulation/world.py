@@ -197,15 +197,6 @@ class World:
             and context_of(self._nodes[host]).run(process.may_answer_for, partition)
         ]
 
-    def acting_sequences(self) -> list[int]:
-        """The sequences that the replicas show which may answer as actives now."""
-        return [
-            sequence
-            for partition in range(PARTITIONS)
-            for host in self.acting(partition)
-            if (sequence := self.processes[host].shown_sequence(partition)) is not None
-        ]
-
     async def watch_actives(self) -> None:
         """Fails the run where two replicas of a partition may act at once."""
         while True:
@@ -348,7 +339,7 @@ class World:
         self.api.faults.heal()
         self.loop.work_s.clear()
         for number, disk in enumerate(self.disks):
-            disk.is_full = False
+            disk.heal()
             self.resume(f"pod-{number}")
             self.start_pod(number)
         self.resume("operator")

@@ -26,15 +26,21 @@ class SimulatedDisk:
 
     def __init__(self, loop: SeededLoop, random: Random, trace: Trace) -> None:
         """An empty disk; `random` chooses what a power loss leaves."""
-        self.is_full = False
         self.syncs = 0  # That are under way.
-        # Called with a partition's name after each write of rows behind which its commit goes on.
-        self.on_part: Callable[[str], None] = lambda _: None
+        self.heal()
         self.loop = loop
         self.trace = trace
         self._random = random
         self._files: dict[str, DatabaseFiles] = {}
         self._names = count()
+
+    def heal(self) -> None:
+        """Has room from now on, and calls nobody in the middle of a commit.
+
+        `on_part` gets the name of a partition after each write behind which its commit goes on.
+        """
+        self.is_full = False
+        self.on_part: Callable[[str], None] = lambda _: None
 
     @property
     def has_data(self) -> bool:
@@ -136,7 +142,7 @@ class DatabaseFiles:
 class SimulatedEngine(MemoryEngine):
     """An engine over files that outlive it."""
 
-    def __init__(self, disk: SimulatedDisk, files: DatabaseFiles, name: str) -> None:
+    def __init__(self, disk: SimulatedDisk, files: DatabaseFiles, name: str = "") -> None:
         """Repeats the operations in the log; `name` is the partition's, as its directory has it."""
         super().__init__()
         self._disk = disk

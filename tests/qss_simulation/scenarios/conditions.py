@@ -43,6 +43,9 @@ class Conditions:
         entry = self._stage.entry(partition)
         return len(entry.replicas) > len(entry.in_sync)
 
+    def has_no_learner(self, partition: str) -> bool:
+        return not self.has_learner(partition)
+
     def acts(self, name: str, partition: str) -> bool:
         return self._stage.host(name) in self._world.acting(int(partition))
 
@@ -92,9 +95,11 @@ class Conditions:
 
     def actives_show_all(self) -> bool:
         """Whether each replica that may answer as an active shows what writers were told."""
+        newest = max(self._world.histories.present.acknowledged.values(), default=0)
         return all(
-            sequence >= max(self._world.histories.present.acknowledged.values(), default=0)
-            for sequence in self._world.acting_sequences()
+            self._world.processes[host].shown_sequence(partition) >= newest
+            for partition in self._stage.all_partitions()
+            for host in self._world.acting(partition)
         )
 
     def syncs(self, name: str) -> bool:
@@ -119,6 +124,7 @@ CONDITIONS: dict[str, str] = {
     rf"{_HOST} is not in sync in (\d)": "is_not_in_sync",
     r"(\d) has (\d) in sync": "has_in_sync",
     r"(\d) has a learner": "has_learner",
+    r"(\d) has no learner": "has_no_learner",
     r"nobody acts for (\d)": "nobody_acts",
     rf"{_HOST} acts for (\d)": "acts",
     rf"{_HOST} does not act for (\d)": "acts_not",

@@ -144,7 +144,9 @@ class Writing:
         acknowledged = max(self._world.histories.present.acknowledged.values(), default=0)
         found = await self._read(partition, name, of_active=True)
         if found.sequence < acknowledged:
-            raise ScriptError(f"the active shows {found.sequence}, and {acknowledged} was acknowledged")
+            raise ScriptError(
+                f"the active shows {found.sequence}, and {acknowledged} was acknowledged"
+            )
 
     async def read_since(self, partition: str, name: str) -> None:
         """A read of a state that is not older than all that was acknowledged."""
