@@ -105,6 +105,7 @@ class World:
         host = f"pod-{number}"
         if host in self._nodes or self._is_deleted or number >= self.replicas:
             return
+        self.disks[number].syncs = 0  # Those of the last process never end.
         node = self._begin(host)
         self._templates[node] = self.template
         self._supervise(node, self._run_pod(number, host, node))
@@ -339,7 +340,7 @@ class World:
         self.loop.work_s.clear()
         self.loop.sync_s.clear()
         for number, disk in enumerate(self.disks):
-            disk.is_full = False
+            disk.heal()
             self.resume(f"pod-{number}")
             self.start_pod(number)
         self.resume("operator")
@@ -370,11 +371,11 @@ class World:
     def _volume(self, number: int) -> Path:
         return self._directory / f"{self._made}-{number}"
 
-    def lose_power(self, number: int, *, holes: bool) -> None:
-        """Ends a pod's process, and loses what no sync covered."""
+    def lose_power(self, number: int, *, holes: bool, all_of_it: bool = False) -> None:
+        """Ends a pod's process, and loses what no sync covered: all, or an end of it."""
         self.end(f"pod-{number}")
         self.trace.note("power-loss", f"pod-{number}")
-        self.disks[number].lose_power(holes=holes)
+        self.disks[number].lose_power(holes=holes, all_of_it=all_of_it)
 
     def _begin(self, host: str) -> str:
         self._starts += 1

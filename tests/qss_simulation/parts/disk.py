@@ -15,7 +15,7 @@ import msgspec
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.trace import Trace
-from qss_store.storage.engine import Batch, Engine
+from qss_store.storage.engine import FIXED_FAMILIES, Batch, Engine
 from qss_store.storage.memory_engine import CHECKPOINT, MemoryBatch, MemoryEngine
 
 _NAME = "engine-id"
@@ -26,12 +26,21 @@ class SimulatedDisk:
 
     def __init__(self, loop: SeededLoop, random: Random, trace: Trace) -> None:
         """An empty disk; `random` chooses what a power loss leaves."""
-        self.is_full = False
+        self.syncs = 0  # That are under way.
+        self.heal()
         self.loop = loop
         self.trace = trace
         self._random = random
         self._files: dict[str, DatabaseFiles] = {}
         self._names = count()
+
+    def heal(self) -> None:
+        """Has room from now on, and calls nobody in the middle of a commit.
+
+        `on_part` gets the name of a partition after each write behind which its commit goes on.
+        """
+        self.is_full = False
+        self.on_part: Callable[[str], None] = lambda _: None
 
     @property
     def has_data(self) -> bool:
@@ -43,22 +52,22 @@ class SimulatedDisk:
         files = self._files_at(path)
         if files.has_hole:
             raise CorruptionError("the write-ahead log has a hole")
-        return SimulatedEngine(self, files)
+        return SimulatedEngine(self, files, path.name)
 
     def salvage(self, path: Path) -> Engine:
         """Opens a database with what its log has before a hole."""
         files = self._files_at(path)
         files.has_hole = False
-        return SimulatedEngine(self, files)
+        return SimulatedEngine(self, files, path.name)
 
     def erase(self) -> None:
         """The volume is deleted, and another one takes its place."""
         self._files.clear()
 
-    def lose_power(self, *, holes: bool) -> None:
-        """Loses writes that no sync covered."""
+    def lose_power(self, *, holes: bool, all_of_it: bool = False) -> None:
+        """Loses writes that no sync covered: all of them, or an end of them."""
         for files in self._files.values():
-            files.lose(self._random, holes=holes)
+            files.lose(self._random, holes=holes, all_of_it=all_of_it)
 
     def lose_unsynced(self) -> None:
         """Loses all writes that no sync covered."""
@@ -126,11 +135,12 @@ class DatabaseFiles:
         created: list[tuple[str, object]] = [("create", family) for family in rows]
         return cls([*created, ("write", batch)])
 
-    def lose(self, random: Random, *, holes: bool) -> None:
+    def lose(self, random: Random, *, holes: bool, all_of_it: bool = False) -> None:
         """Families are made and dropped durably, as in RocksDB."""
         kept, unsynced = self.log[: self.durable], self.log[self.durable :]
         writes = sum(what == "write" for what, _ in unsynced)
-        stays = random.randint(0, writes)  # As many of the writes stay, from the first on.
+        # As many of the writes stay, from the first on.
+        stays = 0 if all_of_it else random.randint(0, writes)
         for what, operand in unsynced:
             if what != "write":
                 kept.append((what, operand))
@@ -144,10 +154,11 @@ class DatabaseFiles:
 class SimulatedEngine(MemoryEngine):
     """An engine over files that outlive it."""
 
-    def __init__(self, disk: SimulatedDisk, files: DatabaseFiles) -> None:
-        """Repeats the operations in the log."""
+    def __init__(self, disk: SimulatedDisk, files: DatabaseFiles, name: str = "") -> None:
+        """Repeats the operations in the log; `name` is the partition's, as its directory has it."""
         super().__init__()
         self._disk = disk
+        self._name = name
         self._files = files
         for what, operand in files.log:
             _REPEAT[what](self, operand)
@@ -159,13 +170,18 @@ class SimulatedEngine(MemoryEngine):
             raise DiskFullError("the volume is full")
         super().write(batch)
         self._files.log.append(("write", batch))
+        families = {family for family, _, _ in batch.writes}
+        if families and not families & set(FIXED_FAMILIES):
+            self._disk.on_part(self._name)
 
     def sync(self) -> None:
         """Makes the writes before this moment durable when the thread that syncs ends."""
         files, covered = self._files, len(self._files.log)
         self._disk.trace.note("sync")
+        self._disk.syncs += 1
 
         def become_durable() -> None:
+            self._disk.syncs -= 1
             files.durable = max(files.durable, covered)
 
         self._disk.loop.at_end(become_durable)

@@ -91,6 +91,11 @@ class PodProcess:
         replica = self.pod.registry.replicas.get(PartitionId(partition))
         return replica is not None and replica.acting.is_acting
 
+    def shown_sequence(self, partition: int) -> int:
+        """The sequence that readers of a partition's replica see; 0 where they see none."""
+        replica = self.pod.registry.replicas.get(PartitionId(partition))
+        return 0 if replica is None or replica.view is None else replica.view.sequence
+
     async def run(self, network: Network, host: str) -> None:
         """Serves until the node dies."""
         services, pod = self.services, self.pod

@@ -73,6 +73,7 @@ class Disk:
     """The disk under a SimulatedEngine; `ended` is called when a sync ends."""
 
     is_full = False
+    syncs = 0
 
     def __init__(self) -> None:
         self.ended: Callable[[], None] = lambda: None

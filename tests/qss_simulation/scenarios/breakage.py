@@ -51,13 +51,10 @@ class Breakage:
         for number in range(self._world.pods):
             self._world.end(f"pod-{number}")
 
-    def power(self, name: str, holes: str | None) -> None:
-        self._world.lose_power(self._stage.number(name), holes=holes is not None)
-
-    def power_and_unsynced(self, name: str) -> None:
-        """Of what no sync covered nothing is left, where `power` leaves a part of it."""
-        self.kill(name)
-        self._world.disks[self._stage.number(name)].lose_unsynced()
+    def power(self, name: str, how: str | None) -> None:
+        all_of_it = how == " and all that no sync covered"
+        holes = how == " with holes"
+        self._world.lose_power(self._stage.number(name), holes=holes, all_of_it=all_of_it)
 
     def power_of_all(self) -> None:
         for number in range(self._world.pods):
@@ -108,6 +105,11 @@ class Breakage:
     def put_volume(self, alias: str, name: str) -> None:
         self.kill(name)
         self._world.put_volume(self._stage.number(name), self._stage.volumes[alias])
+
+    def put_databases(self, alias: str, name: str) -> None:
+        """Puts the databases of a kept volume back, and leaves the other files as they are."""
+        self.kill(name)
+        self._world.disks[self._stage.number(name)].replace(self._stage.volumes[alias].files)
 
     def lose_volume(self, name: str) -> None:
         self.kill(name)
@@ -160,9 +162,31 @@ class Breakage:
             if power is None:
                 self._world.end(host)
             else:
-                self._world.lose_power(int(host.removeprefix("pod-")), holes=False)
+                number = int(host.removeprefix("pod-"))
+                self._world.lose_power(number, holes=False, all_of_it=True)
 
         self._rule(None, "messages" if when == "gets" else "answers", path, name, end)
+
+    def power_behind(self, name: str, path: str) -> None:
+        """Takes the machine's power when the answer has arrived, and all that no sync covered."""
+        number = self._stage.number(name)
+
+        def end(arrive: Callable[[], None]) -> None:
+            arrive()
+            self._world.lose_power(number, holes=False, all_of_it=True)
+
+        self._rule(None, "answers", path, name, end)
+
+    def kill_in_commit(self, name: str, partition: str) -> None:
+        """Ends the process when its next commit of several slices has written the first one."""
+        host, disk = self._stage.host(name), self._world.disks[self._stage.number(name)]
+
+        def end(written: str) -> None:
+            if written == partition:
+                disk.on_part = lambda _: None
+                self._world.end(host)
+
+        disk.on_part = end
 
     def _rule(
         self,
@@ -272,6 +296,11 @@ class Breakage:
     def accept_loss(self, partition: str) -> None:
         self._world.api.annotate(f"{partition}@{self._stage.entry(partition).epoch}")
 
+    def accept_losses(self, name: str) -> None:
+        """A person accepts the loss of all partitions that a pod reports as lost."""
+        lost = self._world.lost(self._stage.host(name))
+        self._world.api.annotate(",".join(f"{one}@{self._stage.entry(one).epoch}" for one in lost))
+
     def delete_store(self) -> None:
         self._world.delete_store()
 
@@ -294,8 +323,7 @@ LINES: dict[str, str] = {
     r"start everything": "start_all",
     r"start (.+)": "start",
     r"all machines lose power": "power_of_all",
-    r"(\S+(?: of \d)?) loses power( with holes)?": "power",
-    r"(\S+(?: of \d)?) loses power and all that it had not synced": "power_and_unsynced",
+    r"(\S+(?: of \d)?) loses power( with holes| and all that no sync covered)?": "power",
     r"pause (.+)": "pause",
     r"resume (.+)": "resume",
     r"the clock of (.+) jumps by (-?\d+) s": "clock",
@@ -310,6 +338,7 @@ LINES: dict[str, str] = {
     r"the disk of (.+) fails for a second": "write_fails",
     r"keep the volume of (.+) as (\w+)": "keep_volume",
     r"put the volume (\w+) into (.+)": "put_volume",
+    r"put the databases (\w+) into (.+)": "put_databases",
     r"(.+) loses its volume": "lose_volume",
     r"cut (.+) from (.+)": "cut",
     r"cut (.+) and (.+) off each other": "cut_both",
@@ -320,6 +349,8 @@ LINES: dict[str, str] = {
     rf"repeat {_MANY}(messages) {_PATH} of (.+)": "repeat",
     rf"delay {_MANY}(messages|answers) {_PATH} of (\S+(?: of \d)?)(?: by ([\d.]+) s)?": "delay",
     rf"(.+) ends when it (gets|has answered) {_PATH}( without power)?": "kill_at",
+    r"(.+) ends in the middle of a commit of (\d)": "kill_in_commit",
+    rf"(.+) loses power behind its answer {_PATH}": "power_behind",
     r"the API server is away": "api_away",
     r"the API server loses its answers": "api_loses",
     r"the API server shows older states": "api_stale",
@@ -334,6 +365,7 @@ LINES: dict[str, str] = {
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",
     r"edit the pods' template": "template",
     r"accept the loss of (\d)": "accept_loss",
+    r"accept all losses of (.+)": "accept_losses",
     r"delete the store": "delete_store",
     r"make the store again": "make_again",
 }

@@ -47,6 +47,9 @@ class Conditions:
         entry = self._stage.entry(partition)
         return len(entry.replicas) > len(entry.in_sync)
 
+    def has_no_learner(self, partition: str) -> bool:
+        return not self.has_learner(partition)
+
     def acts(self, name: str, partition: str) -> bool:
         return self._stage.host(name) in self._world.acting(int(partition))
 
@@ -100,6 +103,22 @@ class Conditions:
     def runs(self, count: str) -> bool:
         return len(self._world.processes) == int(count)
 
+    def actives_show_all(self) -> bool:
+        """Whether each replica that may answer as an active shows what writers were told."""
+        newest = max(self._world.histories.present.acknowledged.values(), default=0)
+        return all(
+            self._world.processes[host].shown_sequence(partition) >= newest
+            for partition in self._stage.all_partitions()
+            for host in self._world.acting(partition)
+        )
+
+    def syncs(self, name: str) -> bool:
+        return self._world.disks[self._stage.number(name)].syncs > 0
+
+    def reports_no_migration(self, name: str) -> bool:
+        process = self._world.processes[self._stage.host(name)]
+        return all(one.migration is None for one in process.pod.report().replicas)
+
     def is_migrated(self) -> bool:
         return self._world.is_migrated()
 
@@ -115,6 +134,7 @@ CONDITIONS: dict[str, str] = {
     rf"{_HOST} is not in sync in (\d)": "is_not_in_sync",
     r"(\d) has (\d) in sync": "has_in_sync",
     r"(\d) has a learner": "has_learner",
+    r"(\d) has no learner": "has_no_learner",
     r"nobody acts for (\d)": "nobody_acts",
     rf"{_HOST} acts for (\d)": "acts",
     rf"{_HOST} does not act for (\d)": "acts_not",
@@ -131,6 +151,9 @@ CONDITIONS: dict[str, str] = {
     r"([\w-]+) happened (\d+) times?": "happened",
     r"([\w-]+) never happened": "never_happened",
     r"(\d) pods run": "runs",
+    rf"the disk of {_HOST} syncs": "syncs",
+    r"actives show what is acknowledged": "actives_show_all",
+    rf"{_HOST} reports no migration": "reports_no_migration",
     r"all rows have the format": "is_migrated",
     r"(\d+) batches are acknowledged": "acknowledged",
 }

@@ -77,7 +77,8 @@ class _Player:
         for number in range(world.pods):
             world.start_pod(number)
         world.start_operator()
-        world.start_reader()
+        for _ in range(int(self._scenario.store.get("readers", "1"))):
+            world.start_reader()
         watching = asyncio.create_task(world.watch_actives())
         await self._stage.until(self._conditions.of("the store is settled"), "the store is made")
         for line in self._scenario.lines:

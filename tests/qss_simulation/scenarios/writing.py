@@ -4,6 +4,7 @@ A reader that goes on, or asks for a fresh state, gets no older one than it was 
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qss_client.http.retries import RetryLimits
@@ -11,7 +12,7 @@ from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run, Staged
 from qss_core.errors import StoreError
 from qss_core.wire.messages import CommitAnswer, StoreMetadata, decode
-from qss_simulation.history import Batch, History
+from qss_simulation.history import Batch, History, HistoryError
 from qss_simulation.processes.reader import CLOCKS, PartitionRows, read_partition
 from qss_simulation.processes.writer import WRITER, ExchangeRunner
 from qss_simulation.scenarios.script import ScriptError
@@ -19,6 +20,7 @@ from qss_simulation.scenarios.stage import Stage
 
 _DEADLINE_S = 40.0
 _READ_S = 2.0
+_LOOK_S = 0.02
 
 
 @dataclass(slots=True)
@@ -147,22 +149,36 @@ class Writing:
     async def read_active(self, partition: str, name: str) -> None:
         """A read that asks for the active succeeds at a pod, and shows all that was told."""
         acknowledged = max(self._world.histories.present.acknowledged.values(), default=0)
-        sequence = await self._read(partition, name, of_active=True)
-        if sequence < acknowledged:
-            raise ScriptError(f"the active shows {sequence}, and {acknowledged} was acknowledged")
+        found = await self._read(partition, name, of_active=True)
+        if found.sequence < acknowledged:
+            raise ScriptError(
+                f"the active shows {found.sequence}, and {acknowledged} was acknowledged"
+            )
 
     async def read_since(self, partition: str, name: str) -> None:
         """A read of a state that has all that was acknowledged so long before."""
         until_s = self._world.loop.now_s - _READ_S * CLOCKS
-        sequence = await self._read(partition, name, of_active=False, is_fresh=True)
+        found = await self._read(partition, name, of_active=False, is_fresh=True)
         told = self._world.histories.present.told
         acknowledged = max((one for at_s, one in told if at_s <= until_s), default=0)
-        if sequence < acknowledged:
-            raise ScriptError(f"it shows {sequence}, and {acknowledged} was acknowledged")
+        if found.sequence < acknowledged:
+            raise ScriptError(f"it shows {found.sequence}, and {acknowledged} was acknowledged")
 
     async def read_on(self, partition: str, name: str) -> None:
         """A read by a reader that has seen what the last line with a read of the partition saw."""
         await self._read(partition, name, of_active=False, since=self._seen[partition])
+
+    async def keep_reading(self, partition: str, name: str, for_s: str) -> None:
+        """Reads a pod's replica again and again; at one sequence it always has the same batches."""
+        end_s, shown = self._world.loop.now_s + float(for_s), dict[int, set[str]]()
+        while self._world.loop.now_s < end_s:
+            with suppress(StoreError):
+                found = await self._read(partition, name, of_active=False)
+                if shown.setdefault(found.sequence, set(found.rows)) != set(found.rows):
+                    raise HistoryError(
+                        f"partition {partition} shows other batches at sequence {found.sequence}"
+                    )
+            await asyncio.sleep(_LOOK_S)
 
     async def _read(
         self,
@@ -172,7 +188,7 @@ class Writing:
         of_active: bool,
         is_fresh: bool = False,
         since: PartitionRows | None = None,
-    ) -> int:
+    ) -> PartitionRows:
         found = await read_partition(
             self._world.network,
             int(partition),
@@ -186,7 +202,7 @@ class Writing:
             raise ScriptError(f"it shows {found.sequence}, and {since.sequence} was seen")
         self._seen[partition] = found
         self._world.histories.of(found.store_id).check_rows(int(partition), found.rows)
-        return found.sequence
+        return found
 
     def _of(self, name: str) -> _Writer:
         if name not in self._writers:
@@ -237,6 +253,7 @@ LINES: dict[str, str] = {
     rf"(\w+) gives {_BATCH} up too late": "abort_decided",
     r"(\w+) dies": "end",
     r"read (\d) at (.+)": "read",
+    r"keep reading (\d) at (.+) for ([\d.]+) s": "keep_reading",
     r"read the active of (\d) at (.+)": "read_active",
     r"read (\d) further at (.+)": "read_on",
     r"read a fresh state of (\d) at (.+)": "read_since",
