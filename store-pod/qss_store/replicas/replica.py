@@ -50,7 +50,7 @@ from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import database_id, newest_configuration
 from qss_store.storage.views.read_view import ReadView
-from qss_store.transactions.commands import Command
+from qss_store.transactions.commands import Command, Commit
 from qss_store.transactions.machine import Machine, Outcome
 
 _PATIENCE = 3  # Times `replicaTimeout`, for an active that no standby has compared itself with.
@@ -301,6 +301,13 @@ class Replica:
         if self.following.is_compared:
             return self.followers.silent(self._replica_timeout_s)
         return self.followers.silent(_PATIENCE * self._replica_timeout_s, with_lost=False)
+
+    def logged_sequence(self) -> Sequence:
+        """The sequence of the last batch whose commit is in its log, applied or not."""
+        tail = range(self.log.applied, self.log.end)
+        commands = (self._changelog.read(Offset(number)).command for number in tail)
+        commits = [command.commit.sequence for command in commands if isinstance(command, Commit)]
+        return max(commits, default=self.machine.participant.sequence)
 
     def is_held_up(self) -> bool:
         """Whether this active waits for a learner that does not catch up."""

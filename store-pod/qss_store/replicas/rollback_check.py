@@ -40,6 +40,9 @@ class Held(Protocol):
     @property
     def partition(self) -> int: ...
 
+    def logged_sequence(self) -> Sequence:
+        """The sequence of the last batch in its log, applied or not."""
+
     @property
     def role(self) -> Role | None:
         """The role of the replica in its partition."""
@@ -124,6 +127,10 @@ class RollbackCheck:
             return max(self.unreadable, self.missing(replica) or _NONE)
         if lacking > replica.machine.participant.sequence:
             return max(lacking, self.missing(replica) or _NONE)
+        # An active that begins its epoch waits for its standbys before it applies its log. An older
+        # one is told from one that has only to apply: the standby that has all may be away.
+        if replica.begins_epoch and replica.logged_sequence() < self.completed:
+            return self.completed
         return self.missing(replica)
 
     def check(self, replica: Held) -> None:

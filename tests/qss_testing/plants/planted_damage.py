@@ -83,6 +83,18 @@ DAMAGE_PLANTS = (
         "::test_where_one_replica_is_rolled_back_the_others_are_asked",
     ),
     Plant(
+        "an older active that begins its epoch gives up the standby that has all",
+        (
+            Change(
+                f"{_STORE}/replicas/rollback_check.py",
+                "        if replica.begins_epoch and replica.logged_sequence() < self.completed:\n",
+                "        if replica.begins_epoch and replica.logged_sequence() < 0:\n",
+            ),
+        ),
+        "tests/simulation/test_scenarios.py::test_a_scenario_holds"
+        "[08-volumes.txt-an-active-with-an-older-volume-does-not-give-its-silent-standby-up]",
+    ),
+    Plant(
         "a volume that answers nothing but errors keeps its pod",
         (
             Change(

@@ -14,6 +14,7 @@ from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
+    is_behind,
     is_impaired,
     successor_of,
 )
@@ -148,9 +149,13 @@ def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) 
     The standbys have no data either, or a person has accepted that they do not come back.
     """
     report = observation.reports.get(entry.active)
-    if len(entry.in_sync) == 1 or report is None or not has_no_data(report, entry.partition):
+    if len(entry.in_sync) == 1 or report is None:
         return False
     is_accepted = accepted_losses(observation).get(entry.partition) == entry.epoch
+    if is_behind(report, entry.partition):
+        return is_accepted and not _standbys(entry) & set(observation.reports)
+    if not has_no_data(report, entry.partition):
+        return False
     return is_accepted or _gone(observation.reports, entry) == _standbys(entry)
 
 

@@ -107,10 +107,15 @@ def is_impaired(report: ReplicasReport, partition: PartitionId) -> bool:
 def _cannot_act(report: ReplicasReport, entry: PartitionConfiguration) -> bool:
     if has_no_data(report, entry.partition) or is_impaired(report, entry.partition):
         return True
+    return is_behind(report, entry.partition)
+
+
+def is_behind(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether a pod says that its replica lacks batches that were completed."""
     return any(
         replica.state == "behind"
         for replica in report.replicas
-        if replica.configuration.partition == entry.partition
+        if replica.configuration.partition == partition
     )
 
 

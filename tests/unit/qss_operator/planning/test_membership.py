@@ -301,6 +301,15 @@ def test_where_all_data_is_lost_only_the_loss_is_left_to_accept() -> None:
     assert following(without_data(A), accepted="0@3") == LED_BY_A
 
 
+def test_a_standby_that_does_not_come_back_is_given_up_beside_an_older_active_when_accepted() -> (
+    None
+):
+    behind = report(A, state="behind", completed=9)
+    assert following(behind, silent_s={B: 999.0}) == LED_BY_A
+    assert following(behind, silent_s={B: 999.0}, accepted="0@4") == led_by(A)
+    assert following(behind, report(B), accepted="0@4") == led_by(B), "it has all"
+
+
 def test_a_change_takes_one_epoch_however_much_is_asked_for() -> None:
     both = report(A, asks_for_epoch=True, silent=(B,))
     assert following(both).epoch == LED_BY_A.epoch + 1
