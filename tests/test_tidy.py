@@ -243,6 +243,23 @@ def test_a_page_of_docs_is_named_by_the_readme_beside_it() -> None:
     assert unnamed == []
 
 
+def test_a_test_that_a_page_names_exists() -> None:
+    named = [
+        found
+        for page in (ROOT / "tests/docs").glob("*.md")
+        for found in re.findall(r"`([a-z0-9_/]+\.py)::(test_\w+)`", page.read_text())
+    ]
+    assert len(named) > 20
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if not re.search(
+            rf"^(async )?def {test}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE
+        )
+    ]
+    assert missing == []
+
+
 def test_the_page_of_helpers_names_every_module_of_qss_testing() -> None:
     page = (ROOT / "tests" / "docs" / "helpers.md").read_text()
     helpers = ROOT / "tests" / "qss_testing"
