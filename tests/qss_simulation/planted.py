@@ -1,4 +1,4 @@
-"""Puts bugs back one after the other, and says which seed finds each of them."""
+"""Puts bugs back one after the other, and says which scenario or seed finds each of them."""
 
 import os
 import re
@@ -69,7 +69,9 @@ def _told(one: Plant, *arguments: str) -> str:
 
 
 def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
-    """Puts bugs with these words in their names back; returns how many no seed found.
+    """Puts bugs with these words in their names back; returns how many nothing found.
+
+    The scenarios, which take half a minute, come before the seeds.
 
     A bug that no check can see is not put back; a test of its own finds it.
     """
@@ -80,11 +82,10 @@ def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
         if one.name in _NOT_SIMULATED:
             say(f"not seen   {one.name}: {_NOT_SIMULATED[one.name]}")
             continue
-        found = finding_seed(one, seeds)
-        if found is not None:
-            say(f"seed {found[0]:4}  {one.name}: {found[1]}")
-        elif (scenario := finding_scenario(one)) is not None:
+        if (scenario := finding_scenario(one)) is not None:
             say(f"scenario   {one.name}: {scenario}")
+        elif (found := finding_seed(one, seeds)) is not None:
+            say(f"seed {found[0]:4}  {one.name}: {found[1]}")
         else:
             say(f"none       {one.name}")
             missed += 1
