@@ -391,7 +391,7 @@ class Pod:
     @property
     def is_ready(self) -> bool:
         """Whether the pod serves all its replicas, as `Registry.is_ready` says."""
-        return self.registry.is_ready(self.ordinal)
+        return self.registry.is_of_resource and self.registry.is_ready(self.ordinal)
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""

@@ -207,10 +207,11 @@ class Registry:
     def is_ready(self, pod: Ordinal) -> bool:
         """Whether the pod has its assignment, and serves every replica that is not lost.
 
-        Only a person can bring a lost replica back; the report names it.
+        Only a person can bring a lost replica back; the report names it. The operator waits for
+        this before it gives a volume of another resource to this one.
         """
         assignment = self._file.assignment
-        if assignment is None or not (self.is_compared and self.is_of_resource):
+        if assignment is None or not self.is_compared:
             return False
         return partitions_of(assignment, pod) <= self.served() | self.unopened.partitions
 
