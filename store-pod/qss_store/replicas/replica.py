@@ -303,11 +303,20 @@ class Replica:
         return self.followers.silent(_PATIENCE * self._replica_timeout_s, with_lost=False)
 
     def logged_sequence(self) -> Sequence:
-        """The sequence of the last batch whose commit is in its log, applied or not."""
-        tail = range(self.log.applied, self.log.end)
-        commands = (self._changelog.read(Offset(number)).command for number in tail)
-        commits = [command.commit.sequence for command in commands if isinstance(command, Commit)]
-        return max(commits, default=self.machine.participant.sequence)
+        """The sequence of the last batch whose commit is in its log, applied or not.
+
+        A log that cannot be read fails the replica alone: the others are reported all the same.
+        """
+        tail, last = range(self.log.applied, self.log.end), self.machine.participant.sequence
+        try:
+            for number in tail:
+                command = self._changelog.read(Offset(number)).command
+                if isinstance(command, Commit):
+                    last = max(last, command.commit.sequence)
+        except StoreError as error:
+            if self.failure is None:
+                self.fail(error)
+        return last
 
     def is_held_up(self) -> bool:
         """Whether this active waits for a learner that does not catch up."""

@@ -129,8 +129,9 @@ class RollbackCheck:
             return max(lacking, self.missing(replica) or _NONE)
         # An active that begins its epoch waits for its standbys before it applies its log. An older
         # one is told from one that has only to apply: the standby that has all may be away.
-        if replica.begins_epoch and replica.logged_sequence() < self.completed:
-            return self.completed
+        held = replica.machine.participant.sequence
+        if replica.begins_epoch and held < self.completed:
+            return self.completed if replica.logged_sequence() < self.completed else None
         return self.missing(replica)
 
     def check(self, replica: Held) -> None:

@@ -87,8 +87,8 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/rollback_check.py",
-                "        if replica.begins_epoch and replica.logged_sequence() < self.completed:\n",
-                "        if replica.begins_epoch and replica.logged_sequence() < 0:\n",
+                "        if replica.begins_epoch and held < self.completed:\n",
+                "        if replica.begins_epoch and held < 0:\n",
             ),
         ),
         "tests/simulation/test_scenarios.py::test_a_scenario_holds"
