@@ -8,6 +8,8 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionId, Sequence, StoreSettings
+from qss_store.replication.entries import encode_offset
+from qss_store.storage.engine import CHANGELOG
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import (
     WriteCluster,
@@ -96,6 +98,7 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         await wait_until_async(lambda: active.followers.caught_up() == (2,))
         copied = replica_of(cluster, 2)
         assert copied.health.damage is not None
+        assert [*(tmp_path / "2/partitions").glob("0.damaged-1")], "its own files were whole"
         writer = cluster.writer(0)
         await write(writer, await writer.epoch(), 1, {0: {b"c": b"3"}})
         assert replica_of(cluster, 2) is copied, "the damaged active's entries are taken"
@@ -104,6 +107,26 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         await wait_until_async(lambda: active.followers.caught_up() == (0, 2))
         for pod in (0, 2):
             assert replica_of(cluster, pod).health.damage is None, "copied from the one without"
+
+
+async def test_a_log_that_cannot_be_read_fails_its_replica_and_no_report(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer, epoch = await filled(cluster)
+        await cluster.stop_pod(1)
+        staging = asyncio.create_task(writer.stage(epoch, 1, f"{epoch}.t1.0", ROWS))
+        pod, active = cluster.pods[0].pod, replica_of(cluster, 0)
+        await wait_until_async(lambda: active.log.end > active.log.applied)
+        await cluster.assign([configuration(0, 0, epoch=3, standbys=[1])])
+        pod.registry.completion.learn(completed=Sequence(9))
+        (report,) = pod.report().replicas
+        assert (report.state, report.completed) == ("behind", 9)
+        batch = active.engine.batch()
+        batch.delete(CHANGELOG, encode_offset(active.log.applied))
+        active.engine.write(batch)
+        (report,) = pod.report().replicas
+        assert (report.state, report.is_damaged) == ("failed", True)
+        with pytest.raises(AssertionError):
+            await staging
 
 
 async def test_a_damaged_active_releases_its_lease_to_the_next_one(tmp_path: Path) -> None:

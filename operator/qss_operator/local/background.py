@@ -49,7 +49,7 @@ async def start_in_background(
                 _raise_refusal(log, said_before)
             raise StartFailedError(
                 f"the background process ended with exit code {child.returncode}: "
-                f"{last_line(log)} (see {log})"
+                f"{last_line(log, said_before)} (see {log})"
             )
         holder = state.holder()
         # Until the child has begun, the status files are those of an earlier run.

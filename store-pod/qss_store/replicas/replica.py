@@ -50,7 +50,7 @@ from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import database_id, newest_configuration
 from qss_store.storage.views.read_view import ReadView
-from qss_store.transactions.commands import Command, Commit
+from qss_store.transactions.commands import AcceptLoss, Command, Commit
 from qss_store.transactions.machine import Machine, Outcome
 
 _PATIENCE = 3  # Times `replicaTimeout`, for an active that no standby has compared itself with.
@@ -302,8 +302,8 @@ class Replica:
             return self.followers.silent(self._replica_timeout_s)
         return self.followers.silent(_PATIENCE * self._replica_timeout_s, with_lost=False)
 
-    def logged_sequence(self) -> Sequence:
-        """The sequence of the last batch whose commit is in its log, applied or not.
+    def logged_sequence(self) -> Sequence | None:
+        """The sequence of the last batch in its log, applied or not; None where it has failed.
 
         A log that cannot be read fails the replica alone: the others are reported all the same.
         """
@@ -313,9 +313,12 @@ class Replica:
                 command = self._changelog.read(Offset(number)).command
                 if isinstance(command, Commit):
                     last = max(last, command.commit.sequence)
+                elif isinstance(command, AcceptLoss):
+                    last = max(last, command.held.sequence)
         except StoreError as error:
             if self.failure is None:
                 self.fail(error)
+            return None
         return last
 
     def is_held_up(self) -> bool:

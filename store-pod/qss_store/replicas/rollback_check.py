@@ -40,8 +40,8 @@ class Held(Protocol):
     @property
     def partition(self) -> int: ...
 
-    def logged_sequence(self) -> Sequence:
-        """The sequence of the last batch in its log, applied or not."""
+    def logged_sequence(self) -> Sequence | None:
+        """The sequence of the last batch in its log, applied or not; None where it has failed."""
 
     @property
     def role(self) -> Role | None:
@@ -131,7 +131,8 @@ class RollbackCheck:
         # one is told from one that has only to apply: the standby that has all may be away.
         held = replica.machine.participant.sequence
         if replica.begins_epoch and held < self.completed:
-            return self.completed if replica.logged_sequence() < self.completed else None
+            logged = replica.logged_sequence()
+            return self.completed if logged is not None and logged < self.completed else None
         return self.missing(replica)
 
     def check(self, replica: Held) -> None:

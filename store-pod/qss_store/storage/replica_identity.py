@@ -1,5 +1,6 @@
 """The configuration, store and pod that a replica's database belongs to, in its meta family.
 
+The family also tells that a block of the database is known to be damaged.
 A database has an id of its own: another database in its place, even an empty one, has another id.
 """
 
@@ -15,6 +16,7 @@ _CONFIGURATION = b"configuration"
 _DEFINITION = b"definition"
 _ORDINAL = b"ordinal"
 _DATABASE = b"database"
+_DAMAGE = b"damage"
 
 
 def newest_configuration(
@@ -86,6 +88,25 @@ def put_new_owner(batch: Batch, pod: Ordinal) -> None:
     """Makes a copied database one of this pod, with an id of its own."""
     batch.put(META, _ORDINAL, _encoded(pod))
     batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
+
+
+def known_damage(meta: Mapping[bytes, bytes]) -> CorruptionError | None:
+    """The damage that was met in the database, or in the one that it was copied from."""
+    kept = meta.get(_DAMAGE)
+    return None if kept is None else CorruptionError(kept.decode())
+
+
+def is_known_damaged(engine: Engine) -> bool:
+    """Whether damage was met in the database, or in the one that it was copied from."""
+    return engine.get(META, _DAMAGE) is not None
+
+
+def put_damage(batch: Batch, error: CorruptionError | None) -> None:
+    """Adds the damage to a batch, or its end."""
+    if error is None:
+        batch.delete(META, _DAMAGE)
+    else:
+        batch.put(META, _DAMAGE, error.message.encode())
 
 
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:

@@ -52,8 +52,8 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/replica_health.py",
-                "        put_or_delete(batch, META, _DAMAGE, damage)\n",
-                "        put_or_delete(batch, META, _DAMAGE, None)\n",
+                "        put_damage(batch, damage)\n",
+                "        put_damage(batch, None)\n",
             ),
         ),
         f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",

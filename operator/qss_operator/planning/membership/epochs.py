@@ -118,6 +118,20 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
     }
 
 
+def _able(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
+    """The standbys whose pods answer, and do not say that they have no data or take no entries."""
+    return {
+        pod
+        for pod in _standbys(entry) - _gone(reports, entry)
+        if (report := reports.get(pod)) is not None
+        and not any(
+            one.is_stopped
+            for one in report.replicas
+            if one.configuration.partition == entry.partition
+        )
+    }
+
+
 def _stopped(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
     """The standbys whose pods say that they take no entries, or met damage: they are copied."""
     return {
@@ -153,7 +167,7 @@ def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) 
         return False
     is_accepted = accepted_losses(observation).get(entry.partition) == entry.epoch
     if is_behind(report, entry.partition):
-        return is_accepted and not _standbys(entry) & set(observation.reports)
+        return is_accepted and not _able(observation.reports, entry)
     if not has_no_data(report, entry.partition):
         return False
     return is_accepted or _gone(observation.reports, entry) == _standbys(entry)

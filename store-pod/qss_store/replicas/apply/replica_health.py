@@ -12,11 +12,10 @@ from qss_core.errors import (
     StoreTypeRefusedError,
 )
 from qss_core.model import PartitionId
-from qss_store.storage.commit_rows.commit_writer import put_or_delete
-from qss_store.storage.engine import META, Engine
+from qss_store.storage.engine import Engine
+from qss_store.storage.replica_identity import known_damage, put_damage
 
 _LOG = logging.getLogger(__name__)
-_DAMAGE = b"damage"
 
 
 class ReplicaHealth:
@@ -28,9 +27,7 @@ class ReplicaHealth:
         self.settled = asyncio.Event()
         self._partition = partition
         self._engine = engine
-        kept = meta.get(_DAMAGE)
-        # What a reader met, while the replica goes on.
-        self.damage = None if kept is None else CorruptionError(kept.decode())
+        self.damage = known_damage(meta)  # What a reader met, while the replica goes on.
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -45,10 +42,10 @@ class ReplicaHealth:
 
     def meet_damage(self, error: CorruptionError) -> None:
         """Notes and keeps what a reader met; a restart forgets it where the disk takes no write."""
-        if self.damage is None:
+        is_new, self.damage = self.damage is None, error  # Each meeting is another object.
+        if is_new:
             _LOG.error("partition %s has a damaged block: %s", self._partition, error.message)
-            self.damage = error
-            self._keep(error.message.encode())
+            self._keep(error)
 
     def forget_damage(self) -> None:
         """Forgets the damage, after all rows were read and none was damaged."""
@@ -57,9 +54,9 @@ class ReplicaHealth:
             self.damage = None
             self._keep(None)
 
-    def _keep(self, damage: bytes | None) -> None:
+    def _keep(self, damage: CorruptionError | None) -> None:
         batch = self._engine.batch()
-        put_or_delete(batch, META, _DAMAGE, damage)
+        put_damage(batch, damage)
         try:
             self._engine.write(batch)
         except StoreError as error:

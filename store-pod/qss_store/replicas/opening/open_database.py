@@ -31,7 +31,7 @@ from qss_store.storage.database_files import (
     translated_os_error,
 )
 from qss_store.storage.engine import Engine, SyncedFiles, shortage_of
-from qss_store.storage.replica_identity import is_new, put_new_owner
+from qss_store.storage.replica_identity import is_known_damaged, is_new, put_new_owner
 
 _LOG = logging.getLogger(__name__)
 _GIVING_UP = "loss-being-accepted"
@@ -152,10 +152,11 @@ class Opening:
     ) -> None:
         """Puts a copied database in the place of a partition's own; the own one is closed.
 
-        Files that were damaged are put aside, once; others are deleted. Raises as `open`.
+        Files that were damaged, or whose copy is damaged, are put aside, once; others are deleted.
+        Raises as `open`.
         """
         try:
-            await run_blocking(_take_over, self._open_engine, copied, pod)
+            is_damaged |= await run_blocking(_take_over, self._open_engine, copied, pod)
             gc.collect()  # A closed database holds its lock until nothing refers to it.
             path = self._volume.database(partition)
             if is_damaged and not path.with_name(f"{path.name}.damaged-1").exists():
@@ -261,13 +262,15 @@ async def _taken(
     return replica
 
 
-def _take_over(open_engine: OpenEngine, path: Path, pod: Ordinal) -> None:
+def _take_over(open_engine: OpenEngine, path: Path, pod: Ordinal) -> bool:
+    """Makes a copy one of this pod; returns whether its source is known to be damaged."""
     engine = open_engine(path)
     try:
         batch = engine.batch()
         put_new_owner(batch, pod)
         engine.write(batch)
         engine.sync()
+        return is_known_damaged(engine)
     finally:
         engine.close()
 

@@ -308,6 +308,11 @@ def test_a_standby_that_does_not_come_back_is_given_up_beside_an_older_active_wh
     assert following(behind, silent_s={B: 999.0}) == LED_BY_A
     assert following(behind, silent_s={B: 999.0}, accepted="0@4") == led_by(A)
     assert following(behind, report(B), accepted="0@4") == led_by(B), "it has all"
+    stopped = report(B, is_stopped=True, state="failed")
+    assert following(behind, stopped, accepted="0@4") == led_by(A), "it cannot lead"
+    assert following(behind, without_data(B), accepted="0@4") == led_by(A)
+    opening = report(B, replace(LED_BY_A, epoch=Epoch(3)))
+    assert following(behind, opening, accepted="0@4") == LED_BY_A, "it may lead in a moment"
 
 
 def test_a_change_takes_one_epoch_however_much_is_asked_for() -> None:
