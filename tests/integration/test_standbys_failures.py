@@ -155,7 +155,7 @@ async def test_a_replica_with_a_damaged_block_is_made_anew_once_another_one_lead
         assert replica_of(cluster, 0) is not damaged
         (report,) = cluster.pods[0].pod.report().replicas
         assert not report.has_damage
-        assert rows_of(replica_of(cluster, 0)) == rows_of(active)
+        await wait_until_async(lambda: rows_of(replica_of(cluster, 0)) == rows_of(active))
 
 
 async def test_a_slow_sync_of_one_epoch_stops_no_heartbeat_of_the_pod(
