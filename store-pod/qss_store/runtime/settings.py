@@ -36,6 +36,7 @@ class Settings:
     replication_bytes_max: int = 40 * 1024 * 1024
     # The longest that a starting pod waits for the other pods' sequences before it serves.
     compare_timeout_s: float = 2.0
+    compare_interval_s: float = 30.0  # Between two comparisons of a pod with the others.
     connections_max: int = 4096
 
     # --- Queries

@@ -77,7 +77,7 @@ class Comparison:
                 )
             except Exception:  # noqa: BLE001 the top of a task.
                 _LOG.exception("comparing sequences failed, the next round tries again")
-            interval_s = self._settings.maintenance_interval_s
+            interval_s = self._settings.compare_interval_s
             await asyncio.sleep(interval_s if is_complete else min(_LATER_S, interval_s))
 
     async def round(self) -> bool:
