@@ -101,6 +101,7 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         copied = replica_of(cluster, 2)
         assert copied.health.damage is not None
         assert [*(tmp_path / "2/partitions").glob("0.damaged-1")], "its own files were whole"
+        await wait_until_async(lambda: active.acting.is_acting)
         writer = cluster.writer(0)
         await write(writer, await writer.epoch(), 1, {0: {b"c": b"3"}})
         assert replica_of(cluster, 2) is copied, "the damaged active's entries are taken"
