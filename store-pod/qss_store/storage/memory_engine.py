@@ -28,7 +28,7 @@ class MemoryBatch:
 
 
 class MemoryFamilyView:
-    """A copy of a family."""
+    """A family at a moment: the engine copies the rows before it changes them."""
 
     def __init__(self, rows: "SortedDict[bytes, bytes]") -> None:
         self._rows = rows
@@ -61,6 +61,7 @@ class MemoryEngine:
         self._families: dict[str, SortedDict[bytes, bytes]] = {
             name: SortedDict() for name in FIXED_FAMILIES
         }
+        self._shared: set[str] = set()  # Families whose rows a snapshot has, too.
 
     def batch(self) -> MemoryBatch:
         return MemoryBatch()
@@ -69,6 +70,9 @@ class MemoryEngine:
         assert isinstance(batch, MemoryBatch), "a batch belongs to its engine"
         unknown = {family for family, _, _ in batch.writes} - self._families.keys()
         assert not unknown, f"no such family: {unknown}"
+        for family in {family for family, _, _ in batch.writes} & self._shared:
+            self._families[family] = self._families[family].copy()
+            self._shared.remove(family)
         for family, key, value in batch.writes:
             if value is None:
                 self._families[family].pop(key, None)
@@ -94,10 +98,13 @@ class MemoryEngine:
     def scan(
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        return self.snapshot(family).scan(lower=lower, upper=upper)
+        rows = self._families[family]
+        keys = rows.irange(lower, upper, inclusive=(True, False))
+        return iter([(key, rows[key]) for key in keys])
 
     def snapshot(self, family: str) -> MemoryFamilyView:
-        return MemoryFamilyView(self._families[family].copy())
+        self._shared.add(family)
+        return MemoryFamilyView(self._families[family])
 
     def check_rows(self, _family: str, _after: bytes | None) -> tuple[bytes | None, int]:
         """It has no files that could be damaged."""
@@ -111,6 +118,7 @@ class MemoryEngine:
 
     def drop_family(self, family: str) -> None:
         self._families.pop(family, None)
+        self._shared.discard(family)
 
     def compact_family(self, family: str, below: bytes) -> None:
         """Does nothing: deleted rows are not kept."""
