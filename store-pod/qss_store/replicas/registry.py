@@ -21,6 +21,7 @@ from qss_core.model import (
     PodAddress,
     PodName,
     Role,
+    Sequence,
     StoreAssignment,
     StoreName,
 )
@@ -30,7 +31,7 @@ from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import report_of
-from qss_store.replicas.rollback_check import RollbackCheck
+from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.volume_watch import VolumeWatch
 
@@ -117,8 +118,8 @@ class Registry:
             raise StoreError(f"the assignment has no address of pod {ordinal}")
         return found
 
-    def local(self, partition: int) -> Replica:
-        """The partition's replica on this pod.
+    def local(self, partition: int, commits: Sequence = NO_SEQUENCE) -> Replica:
+        """The partition's replica on this pod, for a commit of the sequence `commits` or others.
 
         Raises NotPresentError with the pod of the partition's active, RolledBackError where the
         replica is behind, and CorruptionError where it is lost; NotReadyError where it is lost
@@ -135,7 +136,7 @@ class Registry:
             )
         if not self.is_compared:
             raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
-        self.completion.check(replica)
+        self.completion.check(replica, commits)
         return replica
 
     def present(self, partition: int) -> Replica:

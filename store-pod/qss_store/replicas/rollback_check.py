@@ -16,7 +16,7 @@ from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.machine import Machine
 
-_NONE = Sequence(0)
+NO_SEQUENCE = Sequence(0)
 _NO_EPOCH = WriterEpoch(0)
 
 
@@ -56,20 +56,20 @@ class Held(Protocol):
 class RollbackCheck:
     """The largest sequences that one pod has learned of."""
 
-    completed: Sequence = _NONE  # The last batch that every partition has applied.
-    decided: Sequence = _NONE
+    completed: Sequence = NO_SEQUENCE  # The last batch that every partition has applied.
+    decided: Sequence = NO_SEQUENCE
     # By partition: a decided batch of which the partition has lost chunks.
     lacking: dict[int, Sequence] = field(default_factory=dict)
-    unreadable: Sequence = _NONE  # A decision of partition 0 whose rows are damaged.
-    forgotten: Sequence = _NONE  # The last decided batch that partition 0's log lacks.
+    unreadable: Sequence = NO_SEQUENCE  # A decision of partition 0 whose rows are damaged.
+    forgotten: Sequence = NO_SEQUENCE  # The last decided batch that partition 0's log lacks.
     writer_epoch: WriterEpoch = _NO_EPOCH  # The highest that any partition has seen.
 
     def learn(
         self,
         *,
-        completed: Sequence = _NONE,
-        held: Sequence = _NONE,
-        forgotten: Sequence = _NONE,
+        completed: Sequence = NO_SEQUENCE,
+        held: Sequence = NO_SEQUENCE,
+        forgotten: Sequence = NO_SEQUENCE,
         writer_epoch: WriterEpoch = _NO_EPOCH,
     ) -> None:
         """Takes sequences that are complete, held by a partition, or `forgotten` by partition 0.
@@ -93,10 +93,11 @@ class RollbackCheck:
         if coordinator.decided < self.decided:
             self.forgotten = max(self.forgotten, self.decided)
 
-    def missing(self, replica: Held) -> Sequence | None:
+    def missing(self, replica: Held, commits: Sequence = NO_SEQUENCE) -> Sequence | None:
         """A completed sequence that an active replica lacks, or None.
 
-        For partition 0 also a decided sequence that its coordinator lacks.
+        For partition 0 also a decided sequence that its coordinator lacks. `commits` is that of a
+        decision that the replica is to apply now: its coordinator has not forgotten it.
         """
         view = replica.view
         if view is None or replica.role is not Role.ACTIVE or replica.begins_epoch:
@@ -104,7 +105,7 @@ class RollbackCheck:
         if view.sequence < self.completed:
             return self.completed
         # No pod drives the forgotten batch; its writer may have been told that it is committed.
-        if view.sequence < self.forgotten:
+        if max(view.sequence, commits) < self.forgotten:
             return self.forgotten
         coordinator = replica.machine.coordinator
         if coordinator is None or not replica.is_recovered:
@@ -121,12 +122,12 @@ class RollbackCheck:
         """
         if replica.role is not Role.ACTIVE:
             return None  # Its active has the entries that it lacks.
-        lacking = self.lacking.get(replica.partition, _NONE)
+        lacking = self.lacking.get(replica.partition, NO_SEQUENCE)
         coordinator = replica.machine.coordinator
         if coordinator is not None and self.unreadable > coordinator.completed:
-            return max(self.unreadable, self.missing(replica) or _NONE)
+            return max(self.unreadable, self.missing(replica) or NO_SEQUENCE)
         if lacking > replica.machine.participant.sequence:
-            return max(lacking, self.missing(replica) or _NONE)
+            return max(lacking, self.missing(replica) or NO_SEQUENCE)
         # An active that begins its epoch waits for its standbys before it applies its log. An older
         # one is told from one that has only to apply: the standby that has all may be away.
         held = replica.machine.participant.sequence
@@ -135,9 +136,9 @@ class RollbackCheck:
             return self.completed if logged is not None and logged < self.completed else None
         return self.missing(replica)
 
-    def check(self, replica: Held) -> None:
-        """Raises RolledBackError where the replica is behind what was completed."""
-        missing = self.missing(replica)
+    def check(self, replica: Held, commits: Sequence = NO_SEQUENCE) -> None:
+        """Raises RolledBackError where the replica is behind what was completed; as `missing`."""
+        missing = self.missing(replica, commits)
         if missing is not None:
             raise rolled_back(
                 replica.partition,

@@ -38,7 +38,7 @@ from qss_core.wire.messages import (
 from qss_store.replicas.append_wait import AppendWait, append, settle
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.rollback_check import rolled_back
+from qss_store.replicas.rollback_check import NO_SEQUENCE, rolled_back
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.runtime.blocking import run_blocking
 from qss_store.transactions.commands import Abort, Commit, Stage
@@ -237,7 +237,7 @@ class ParticipantService:
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
             return AppendWait(replica, shown)
 
-        answer = await self._each(request.store_id, request.epochs, commit)
+        answer = await self._each(request.store_id, request.epochs, commit, decision.sequence)
         dropped = {
             partition: count
             for partition, problem in answer.partitions.items()
@@ -265,6 +265,7 @@ class ParticipantService:
         store_id: StoreId,
         epochs: Mapping[str, Epoch],
         begin: Callable[[Replica, str], AppendWait | None],
+        commits: Sequence = NO_SEQUENCE,
     ) -> PartitionsAnswer:
         held = self._pod.registry.placed().definition.store_id
         if store_id != held:
@@ -275,7 +276,7 @@ class ParticipantService:
         begun: dict[str, AppendWait] = {}
         for partition, epoch in epochs.items():
             try:
-                replica = self._pod.registry.local(_number_of(partition))
+                replica = self._pod.registry.local(_number_of(partition), commits)
                 replica.check_active(epoch)
                 work = begin(replica, partition)
             except StoreError as error:
