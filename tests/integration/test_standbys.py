@@ -292,7 +292,7 @@ async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one
             store_id=request.store_id, snapshot=found.snapshot, file="../x", offset=0, size=1
         )
         with pytest.raises(MalformedRequestError):
-            await snapshots.part(part)
+            snapshots.check_part(part)
 
 
 async def test_an_active_whose_volume_went_back_is_found_by_its_standby(tmp_path: Path) -> None:

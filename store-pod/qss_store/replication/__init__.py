@@ -9,7 +9,8 @@
    request. The follower makes the entries durable and acknowledges them.
 5. `active` computes the high watermark from the acknowledgements: every in-sync replica holds the
    entries under it. Only these entries are applied, on the active and on the followers.
-6. `lease` says for how long an active may act without an acknowledgement, and when its successor
+6. `frames` carries the files of a database to a replica that lacks too many entries.
+7. `lease` says for how long an active may act without an acknowledgement, and when its successor
    may begin.
 
 `log` has the rules of one log: how it grows, what may be applied, how it is cut, and which epochs

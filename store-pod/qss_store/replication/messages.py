@@ -120,20 +120,13 @@ class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotPartRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks for `size` bytes of a file, from `offset` on."""
+    """Asks for `size` bytes of a file, from `offset` on; the answer is `frames`."""
 
     store_id: StoreId
     snapshot: str
     file: str
     offset: int
     size: int
-
-
-class SnapshotPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a file, and their CRC-32."""
-
-    data: bytes
-    checksum: int
 
 
 class SnapshotEnd(msgspec.Struct, frozen=True, kw_only=True):

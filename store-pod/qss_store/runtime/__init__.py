@@ -15,7 +15,8 @@ While the pod runs, the other packages use these modules:
 * `heavy_turns` lets work that holds the event loop take turns with the rest of the pod.
 * `loop_monitor` decides how often the pod checks its event loop for stalls; `writes.sweeper`
   measures them.
-* `peer_client` sends a message to another pod, and returns the answer or a typed error.
+* `peer_client` sends a message to another pod, and returns the answer or a typed error; by
+  `peer_download` a thread reads an answer that is too large for the event loop.
 
 All code reads the time from `qss_client.clock`, so that tests set it. No module here imports
 another package of `qss_store`.

@@ -3,6 +3,8 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
+from io import BufferedIOBase
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -13,6 +15,8 @@ from qss_client.http.bounded import read_bounded
 from qss_client.http.unreachable import unreachable
 from qss_core.errors import StoreError
 from qss_core.wire.messages import Problem, decode, encode, error_of
+from qss_store.runtime.blocking import run_blocking_in
+from qss_store.runtime.peer_download import THREADS, Download
 from qss_store.runtime.request_memory import MemoryShare
 
 Answer = TypeVar("Answer")
@@ -20,8 +24,6 @@ CONNECTIONS_PER_PEER_MAX = 256
 CONNECT_TIMEOUT_S = 2.0
 HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-# A part of a copy comes in few pieces. A pod asks another one for a few parts at a time.
-_REPLICATION_BUFFER_BYTES = 512 * 1024
 REPLICATION_MEDIA = "application/vnd.queryablestate.replication"
 
 
@@ -70,9 +72,14 @@ class PeerSession:
             data=data,
             headers=headers,
             allow_redirects=False,
-            ssl=True if self._trust is None else self._trust(),
+            ssl=self.trust or True,
             **options,
         )
+
+    @property
+    def trust(self) -> ssl.SSLContext | None:
+        """The context that verifies peers over https now."""
+        return None if self._trust is None else self._trust()
 
 
 class Transport(Protocol):
@@ -86,6 +93,14 @@ class Transport(Protocol):
 
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """As `post`, for a message and an answer that are bytes."""
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """As `send`, for an answer that `take` reads in a thread; `timeout_s` is for each wait.
+
+        Also raises the StoreErrors of `take`. After a cancellation the thread ends soon.
+        """
 
 
 class Peers:
@@ -104,19 +119,31 @@ class Peers:
 
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """Sends bytes and returns the answer's; raises as `Transport.send`."""
-        return await self._post(
-            url, body, REPLICATION_MEDIA, timeout_s, read_bufsize=_REPLICATION_BUFFER_BYTES
-        )
+        return await self._post(url, body, REPLICATION_MEDIA, timeout_s)
 
-    async def _post(
-        self, url: str, data: bytes, media: str, timeout_s: float, **options: Any
-    ) -> bytes:
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """Sends bytes, and has a thread read the answer; raises as `Transport.download`."""
+        download = Download(url, self._session.trust, timeout_s)
+        work = partial(download.run, body, self._headers(REPLICATION_MEDIA), take, refusal_of)
+        running = asyncio.ensure_future(run_blocking_in(THREADS, work))
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            download.stop()
+            raise
+
+    def _headers(self, media: str) -> dict[str, str]:
         shown = self._credentials() if self._credentials else {}
-        headers = {"Content-Type": media, **shown}
+        return {"Content-Type": media, **shown}
+
+    async def _post(self, url: str, data: bytes, media: str, timeout_s: float) -> bytes:
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
-                    "POST", url, data=data, headers=headers, **options
+                    "POST", url, data=data, headers=self._headers(media)
                 ) as response:
                     body = await read_answer(response)
                     if response.status == 200:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from io import BufferedIOBase, BytesIO
 from random import Random  # noqa: TID251 seeded by the story.
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from qss_core.errors import StoreError, UnreachableError
 from qss_core.wire.messages import Problem, decode, encode, error_of, problem_of
 from qss_simulation.parts.seeded_loop import WORLD, SeededLoop, context_of, current_node, host_of
 from qss_simulation.parts.trace import Trace
+from qss_store.runtime.blocking import run_blocking
 
 Answer = TypeVar("Answer")
 
@@ -206,6 +208,12 @@ class SimulatedTransport:
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """Sends bytes, and returns the answer's; raises as `Transport.send`."""
         return await self._network.exchange(url, body, timeout_s)
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """As `send`; the answer is read as work of a thread."""
+        await run_blocking(take, BytesIO(await self.send(url, body, timeout_s)))
 
 
 def _tell(answered: "asyncio.Future[bytes]", answer: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from io import BufferedIOBase, BytesIO
 
 from qss_core.errors import MalformedRequestError, UnreachableError
 from qss_store.replication.messages import (
@@ -19,6 +20,7 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
+from qss_store.runtime.blocking import run_blocking
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.writes.pod_services import PodServices
 
@@ -42,6 +44,12 @@ class NearPeers(Peers):
         async with asyncio.timeout(timeout_s):
             return await answer_of_replicas(services, path, body)
 
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """As `send`; a thread reads the answer."""
+        await run_blocking(take, BytesIO(await self.send(url, body, timeout_s)))
+
 
 async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> bytes:
     """The answer of a pod to a message between replicas. Raises StoreError."""
@@ -54,7 +62,8 @@ async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> b
         case str() if path == SNAPSHOT_PATH:
             return encode_message(await snapshots.begin(decode_message(body, SnapshotRequest)))
         case str() if path == SNAPSHOT_PART_PATH:
-            return encode_message(await snapshots.part(decode_message(body, SnapshotPartRequest)))
+            part = snapshots.part(decode_message(body, SnapshotPartRequest))
+            return b"".join([frame async for frame in part])
         case str() if path == SNAPSHOT_END_PATH:
             await snapshots.end(decode_message(body, SnapshotEnd).snapshot)
             return encode_message(Done())

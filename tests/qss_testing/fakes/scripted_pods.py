@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,12 @@ class ScriptedPods:
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """No partition of these pods has standbys."""
         raise UnreachableError(f"{url}: nothing is replicated here")
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """No partition here has standbys, so nothing is copied."""
+        await self.send(url, body, timeout_s)
 
     def messages(self, path: str) -> list[Message]:
         """The messages to one path."""

@@ -7,6 +7,7 @@ await, and keeps its engines.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from io import BufferedIOBase
 from pathlib import Path
 from random import Random  # noqa: TID251 the test brings a seeded one.
 from typing import Any, TypeVar
@@ -104,6 +105,12 @@ class FaultyNetwork:
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         """No partition of this cluster has standbys."""
         raise UnreachableError(f"{url}: nothing is replicated here")
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        """No partition here has standbys, so nothing is copied."""
+        await self.send(url, body, timeout_s)
 
     async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
         """Carries a request and its answer. Raises UnreachableError if one of them is lost."""

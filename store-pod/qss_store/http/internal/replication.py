@@ -1,10 +1,15 @@
 """The handlers for other pods' replicas: hello, entries of changelogs, and snapshots."""
 
-from aiohttp import web
+import asyncio
+from contextlib import aclosing
 
+from aiohttp import hdrs, web
+
+from qss_store.http.large_answers import patience
 from qss_store.http.middleware import BodyPace, read_body, takes_memory
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.snapshots import Snapshots
+from qss_store.replication.frames import FRAME_BYTES_MAX, frames_bytes
 from qss_store.replication.messages import (
     AppendRequest,
     Done,
@@ -19,7 +24,8 @@ from qss_store.runtime.peer_client import REPLICATION_MEDIA
 from qss_store.runtime.settings import Settings
 
 _HELLO_BYTES_MAX = 1024 * 1024  # To decode a message holds the event loop.
-_COPIES_OF_A_PART = 2  # As read, and as the answer.
+_FRAMES_AT_ONCE = 2  # One is read while the other one is sent.
+_SLICE_BYTES = 256 * 1024  # Written at once: the event loop rests between two of them.
 _GREET_FEWER = "greet fewer partitions at once"
 _SPLIT = "a request has 4 MiB of entries, or one entry that is larger"
 
@@ -32,6 +38,7 @@ class ReplicationApi:
         self._snapshots = snapshots
         self._bytes_max = settings.replication_bytes_max
         self._pace = BodyPace(total_s=settings.body_deadline_s)
+        self._stall_max_s = settings.write_stall_max_s
 
     async def hello(self, request: web.Request) -> web.Response:
         """Answers what the pod's replicas are, once they have taken the epochs."""
@@ -49,12 +56,26 @@ class ReplicationApi:
         message = decode_message(await self._body(request), SnapshotRequest)
         return _response(await self._snapshots.begin(message))
 
-    async def snapshot_part(self, request: web.Request) -> web.Response:
-        """Sends bytes of one file of a snapshot."""
+    async def snapshot_part(self, request: web.Request) -> web.StreamResponse:
+        """Sends bytes of one file of a snapshot, in frames.
+
+        Not by `write_in_slices`: its small slices are for clients that read slowly.
+        """
         message = decode_message(await self._body(request), SnapshotPartRequest)
         self._snapshots.check_part(message)
-        takes_memory(request, _COPIES_OF_A_PART * message.size)
-        return _response(await self._snapshots.part(message))
+        takes_memory(request, _FRAMES_AT_ONCE * FRAME_BYTES_MAX)
+        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: REPLICATION_MEDIA})
+        response.content_length = frames_bytes(message.size)
+        async with aclosing(self._snapshots.part(message)) as frames:
+            async for frame in frames:
+                if not response.prepared:
+                    await response.prepare(request)
+                with patience(request):
+                    async with asyncio.timeout(self._stall_max_s):
+                        for start in range(0, len(frame), _SLICE_BYTES):
+                            await response.write(frame[start : start + _SLICE_BYTES])
+        await response.write_eof()
+        return response
 
     async def snapshot_end(self, request: web.Request) -> web.Response:
         """Deletes a snapshot that its learner has read."""

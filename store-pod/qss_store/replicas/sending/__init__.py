@@ -4,4 +4,7 @@
 flight; what is appended meanwhile goes with the next request. `senders` runs such a task for each
 other pod. `receiver` takes the requests of other pods for the replicas of this pod. What is sent,
 and what an answer means, `replicas.peers` decides.
+
+`snapshots` gives the files of this pod's databases to learners. `snapshot_copies` copies those of
+another pod for the learners of this one; a thread writes each `copied_file`.
 """

@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-import os
 import shutil
-import zlib
-from collections import deque
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import CopyReport
 from qss_store.replicas.pod import Pod
+from qss_store.replicas.sending.copied_file import CopiedFile
 from qss_store.replication.messages import (
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,
@@ -19,7 +17,6 @@ from qss_store.replication.messages import (
     SnapshotEnd,
     SnapshotFile,
     SnapshotManifest,
-    SnapshotPart,
     SnapshotPartRequest,
     SnapshotRequest,
     decode_message,
@@ -35,9 +32,9 @@ from qss_store.storage.database_files import (
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 2
-_PART_BYTES = 1024 * 1024
-_PARTS_AHEAD = 3  # Asked for while the one before is written.
-_TRIES = 5  # Of one part; what was written stays.
+_PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # Of one request.
+_LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
+_TRIES = 5  # That bring nothing; what was written stays.
 _RETRY_S = 0.2
 
 
@@ -105,16 +102,20 @@ class SnapshotCopies:
         partition = configuration.partition
         _LOG.info("partition %s: %s bytes are copied", partition, total)
         copies, done = self._pod.registry.copies, 0
+        ending: list[asyncio.Task[None]] = []
         try:
             for file in manifest.files:
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
                 )
-                await self._fetch_file(source, manifest.snapshot, file, path)
+                copied = await self._fetch_file(source, manifest.snapshot, file, path)
+                ending.append(asyncio.create_task(run_blocking(copied.end)))
                 done += file.size
-            await run_blocking(_sync, path)
+            await asyncio.gather(*ending)
+            await run_blocking(sync_directory, path)
         finally:
             copies.pop(partition, None)
+            await asyncio.gather(*ending, return_exceptions=True)
             end = SnapshotEnd(snapshot=manifest.snapshot)
             try:
                 await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))
@@ -123,61 +124,55 @@ class SnapshotCopies:
 
     async def _fetch_file(
         self, source: Ordinal, snapshot: str, file: SnapshotFile, path: Path
-    ) -> None:
+    ) -> CopiedFile:
+        """A file with all its bytes; after a failure it goes on behind what it has."""
         if Path(file.name).name != file.name or file.name.startswith("."):
             raise CorruptionError(f"{file.name!r} is no name of a database's file")
-        target = path / file.name
-        await run_blocking(target.touch)
-        coming: deque[asyncio.Task[bytes]] = deque()
+        target = await run_blocking(CopiedFile, path / file.name)
+        tries = 0
         try:
-            for offset in range(0, file.size, _PART_BYTES):
-                size = min(_PART_BYTES, file.size - offset)
-                await self._pace(size)
-                asked = self._part(source, snapshot, file.name, offset, size)
-                coming.append(asyncio.create_task(asked))
-                if len(coming) > _PARTS_AHEAD:
-                    await run_blocking(_append, target, await coming.popleft())
-            while coming:
-                await run_blocking(_append, target, await coming.popleft())
-        finally:
-            for task in coming:
-                task.cancel()
-            await asyncio.gather(*coming, return_exceptions=True)
+            while target.size < file.size:
+                before = target.size
+                try:
+                    await self._fetch_part(source, snapshot, file, target)
+                except (NotReadyError, DiskFullError):
+                    raise  # The snapshot is gone, or there is no space for it.
+                except StoreError:
+                    tries = 1 if target.size > before else tries + 1
+                    if tries == _TRIES:
+                        raise
+                    await asyncio.sleep(_RETRY_S * 2**tries)
+        except BaseException:
+            await run_blocking(target.close)
+            raise
+        return target
 
-    async def _part(
-        self, source: Ordinal, snapshot: str, name: str, offset: int, size: int
-    ) -> bytes:
-        """A part of a file; after a failure it is asked for again, a few times."""
+    async def _fetch_part(
+        self, source: Ordinal, snapshot: str, file: SnapshotFile, target: CopiedFile
+    ) -> None:
+        settings = self._pod.registry.placed().settings
+        a_second = max(_PART_BYTES_MIN, settings.snapshot_bytes_per_s)
+        size = min(_PART_BYTES_MAX, a_second, file.size - target.size)
+        await self._pace(size)
         request = SnapshotPartRequest(
             store_id=self._pod.registry.placed().definition.store_id,
             snapshot=snapshot,
-            file=name,
-            offset=offset,
+            file=file.name,
+            offset=target.size,
             size=size,
         )
+        url = f"{self._pod.registry.address(source).changelog}/{SNAPSHOT_PART_PATH}"
         body = encode_message(request)
-        for number in range(_TRIES):
-            try:
-                part = decode_message(
-                    await self._ask(source, SNAPSHOT_PART_PATH, body), SnapshotPart
-                )
-            except NotReadyError:
-                raise  # The snapshot is gone.
-            except StoreError:
-                if number == _TRIES - 1:
-                    raise
-                await asyncio.sleep(_RETRY_S * 2**number)
-                continue
-            checksum = await run_blocking(zlib.crc32, part.data)
-            if len(part.data) == size and checksum == part.checksum:
-                return part.data
-        raise CorruptionError(f"parts of {name} arrived damaged {_TRIES} times")
+        end = target.size + size
+        await self._transport.download(url, body, target.take, self._timeout_s)
+        if target.size < end:
+            raise StoreError(f"a part of {file.name} arrived incompletely")
 
     async def _pace(self, size: int) -> None:
         """Waits before a part as long as the set rate says, over all copies of this pod."""
         rate = self._pod.registry.placed().settings.snapshot_bytes_per_s
         now_s = self._pod.clock.monotonic_s()
-        begins_s = max(self._free_at_s, now_s)
+        begins_s = max(self._free_at_s, now_s - _LATE_MAX_S)
         self._free_at_s = begins_s + size / rate
         if begins_s > now_s:
             await asyncio.sleep(begins_s - now_s)
@@ -190,24 +185,3 @@ class SnapshotCopies:
 def _begin(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     make_directory(path)
-
-
-def _append(path: Path, data: bytes) -> None:
-    try:
-        with path.open("ab") as file:
-            file.write(data)
-    except OSError as error:
-        translated = translated_os_error(error)
-        if isinstance(translated, DiskFullError):
-            raise translated from error
-        raise
-
-
-def _sync(path: Path) -> None:
-    for file in path.iterdir():
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    sync_directory(path)

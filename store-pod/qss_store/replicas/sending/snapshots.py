@@ -4,7 +4,7 @@ import asyncio
 import logging
 import shutil
 import uuid
-import zlib
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedErro
 from qss_core.model import Ordinal, PartitionId, StoreId
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
+from qss_store.replication.frames import FRAME_BYTES_MAX, frame_of
 from qss_store.replication.messages import (
     SnapshotFile,
     SnapshotManifest,
-    SnapshotPart,
     SnapshotPartRequest,
     SnapshotRequest,
 )
@@ -26,7 +26,6 @@ _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 4
 _KEPT_S = 120.0  # After the last part that was read.
 _PART_BYTES_MAX = 8 * 1024 * 1024
-_FILE_BYTES_MAX = 2**53
 _GONE = "the snapshot is gone: begin a new one"
 
 
@@ -35,7 +34,7 @@ class _Snapshot:
     partition: PartitionId
     learner: Ordinal
     path: Path
-    files: frozenset[str]
+    files: dict[str, int]  # Their sizes, by name.
     used_s: float
 
 
@@ -76,9 +75,9 @@ class Snapshots:
             except BaseException:
                 await run_blocking(shutil.rmtree, path, ignore_errors=True)
                 raise
-            names = frozenset(one.name for one in files)
-            self._held[name] = _Snapshot(partition, request.sender, path, names, self._now_s())
-            total = sum(one.size for one in files)
+            sizes = {one.name: one.size for one in files}
+            self._held[name] = _Snapshot(partition, request.sender, path, sizes, self._now_s())
+            total = sum(sizes.values())
             _LOG.info("partition %s: a snapshot of %s bytes for a learner", partition, total)
             return SnapshotManifest(snapshot=name, files=files)
 
@@ -93,21 +92,49 @@ class Snapshots:
         held = self._held.get(request.snapshot)
         if held is None:
             raise NotReadyError(_GONE)
-        is_part = 0 < request.size <= _PART_BYTES_MAX and 0 <= request.offset <= _FILE_BYTES_MAX
-        if request.file not in held.files or not is_part:
-            raise MalformedRequestError("a part names a file of the manifest, and at most 8 MiB")
+        end = held.files.get(request.file, 0)
+        is_part = 0 < request.size <= _PART_BYTES_MAX and request.offset >= 0
+        if not is_part or request.offset + request.size > end:
+            raise MalformedRequestError(
+                "a part is of a file of the manifest, within its size, and has at most 8 MiB"
+            )
 
-    async def part(self, request: SnapshotPartRequest) -> SnapshotPart:
-        """A part of one file; raises as `check_part`."""
+    async def part(self, request: SnapshotPartRequest) -> AsyncGenerator[memoryview, None]:
+        """The frames of a part of one file: each is read while the one before is sent.
+
+        Raises as `check_part`, and NotReadyError where the file has no such part.
+        """
         self.check_part(request)
         held = self._held[request.snapshot]
+        path, end = held.path / request.file, request.offset + request.size
+        coming: asyncio.Task[memoryview] | None = None
+        try:
+            for offset in range(request.offset, end, FRAME_BYTES_MAX):
+                size = min(FRAME_BYTES_MAX, end - offset)
+                before, coming = (
+                    coming,
+                    asyncio.create_task(run_blocking(_read, path, offset, size)),
+                )
+                if before is not None:
+                    yield await self._given(held, before)
+            if coming is not None:
+                yield await self._given(held, coming)
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    async def _given(self, held: _Snapshot, frame: "asyncio.Task[memoryview]") -> memoryview:
+        """A frame that was read; its snapshot is in use."""
         held.used_s = self._now_s()
         if (replica := self._pod.registry.replicas.get(held.partition)) is not None:
             replica.go_on_keeping_entries()
         try:
-            return await run_blocking(_read, held.path / request.file, request.offset, request.size)
+            found = await frame
         except FileNotFoundError as error:
             raise NotReadyError(_GONE) from error
+        if not found:
+            raise NotReadyError(_GONE)
+        return found
 
     async def end(self, snapshot: str) -> None:
         """Deletes a snapshot that its learner has read."""
@@ -142,8 +169,7 @@ def _files_in(path: Path) -> tuple[SnapshotFile, ...]:
     return tuple(SnapshotFile(name=one.name, size=one.stat().st_size) for one in files)
 
 
-def _read(path: Path, offset: int, size: int) -> SnapshotPart:
+def _read(path: Path, offset: int, size: int) -> memoryview:
     with path.open("rb") as file:
         file.seek(offset)
-        data = file.read(size)
-    return SnapshotPart(data=data, checksum=zlib.crc32(data))
+        return frame_of(file, size)
