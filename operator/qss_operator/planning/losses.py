@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.text import listed
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
@@ -34,6 +35,7 @@ class Lacking:
     pod: Ordinal
     message: str
     is_open: bool
+    is_misplaced: bool
 
 
 def accepted_losses(observation: Observation) -> dict[PartitionId, Epoch]:
@@ -88,6 +90,10 @@ def lacking(
                     pod=entry.active,
                     message=message,
                     is_open=unopened is None and not _is_damaged(entry, report),
+                    is_misplaced=any(
+                        lost.partition == entry.partition and lost.is_misplaced
+                        for lost in report.lost
+                    ),
                 )
             )
     return found
@@ -106,8 +112,34 @@ def to_accept(
 def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     """Tells a person how to mend partitions that lack batches."""
     said = "; ".join(one.message for one in found)
-    command = how_to_accept(observation, {one.partition: one.epoch for one in found})
-    return f"{said}. Bring the newer volume back, or accept the loss: {command}"
+    misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
+    ways = []
+    if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
+        command = how_to_accept(observation, lost)
+        ways.append(f"Bring the newer volume back, or accept the loss: {command}")
+    if misplaced:
+        ways.append(last_resort(observation, misplaced))
+    return ". ".join([said, *ways])
+
+
+def misplaced_message(observation: Observation) -> str | None:
+    """The pods with files of other replicas, with the first reason of each pod, or None."""
+    told = {
+        report.pod: f"{report.pod}: {lost.error}"
+        for report in observation.reports.values()
+        for lost in reversed(report.lost)
+        if lost.is_misplaced
+    }
+    return "; ".join(told.values()) or None
+
+
+def last_resort(observation: Observation, misplaced: Mapping[PartitionId, Epoch]) -> str:
+    """What accepting costs where the rows are in another place, and how it is done."""
+    return (
+        "Only if the right volume or directory is gone for good: accepting the loss gives up all "
+        f"rows of partition {listed([str(number) for number in sorted(misplaced)])}, which begins "
+        f"empty: {how_to_accept(observation, misplaced)}"
+    )
 
 
 def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:

@@ -53,6 +53,7 @@ class SimulatedPod:
     # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
@@ -133,7 +134,11 @@ class SimulatedPod:
             ready=self.store_id is not None and self.state == "serving",
             replicas=() if self.is_opening else tuple(replicas),
             lost=tuple(
-                LostReplica(partition=PartitionId(number), error=why)
+                LostReplica(
+                    partition=PartitionId(number),
+                    error=why,
+                    is_misplaced=number in self.misplaced,
+                )
                 for number, why in self.lost.items()
             ),
             full_volume=self.full_volume,
