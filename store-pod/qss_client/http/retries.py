@@ -12,6 +12,14 @@ _SHARE_MIN_S = 0.1
 _OF_SEVERAL_S = 1.0
 
 
+class NeverAnsweredError(UnreachableError):
+    """The addresses of a store that have given no answer to this program yet."""
+
+    def __init__(self, message: str, store: str = "") -> None:
+        super().__init__(message)
+        self.store = store
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
     """The limits of repeating a request, in seconds.
@@ -84,9 +92,15 @@ def after_failure(
 
 
 def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> str:
-    """The warning about a failure after which the request is repeated."""
+    """The warning about a failure after which the request is repeated.
+
+    The reason of a first contact comes with the error, which follows within seconds.
+    """
     left_s = max(0.0, limits.deadline_s - elapsed_s)
-    return f"{error.message}; asked again for up to {left_s:.0f} s"
+    why = error.message
+    if isinstance(error, NeverAnsweredError):
+        why = f"store {error.store} has not answered yet"
+    return f"{why}; asked again for up to {left_s:.0f} s"
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
@@ -95,6 +109,6 @@ def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
     if told is not None:
         return told
     why = "; ".join(dict.fromkeys(one.message for one in failures))
-    return UnreachableError(
-        f"no pod of store {store} answers ({why}): check the URL, and that the store runs"
+    return NeverAnsweredError(
+        f"no pod of store {store} answers ({why}): check the URL, and that the store runs", store
     )
