@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
@@ -83,6 +84,36 @@ async def test_an_address_that_never_answers_is_told(connect: Connect, silent: s
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UnreachableError, match=rf"{silent}: no answer within 0.[0-9]+ s"):
             await client.get("a")
+
+
+async def test_a_port_that_listens_and_does_not_answer_is_no_wrong_url(
+    connect: Connect, silent: str
+) -> None:
+    client = await connect([NOBODY, silent], "words", limits=SOON)
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(UnreachableError) as told:
+            await client.get("a")
+    assert re.fullmatch(
+        rf"no pod of store words answers \({NOBODY}: connection refused; {silent}: no answer "
+        r"within 0\.\d+ s, but something listens there\): a pod that listens and does not answer "
+        r"is frozen or overloaded: look at `qss status words`",
+        told.value.message,
+    )
+
+
+def test_a_write_to_a_frozen_pod_says_that_something_listens_there(tmp_path: Path) -> None:
+    with PodCluster(tmp_path) as pods:
+        process = pods.pods[0].process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(UnreachableError) as told:
+                StoreSink(pods.store, pods.url)
+        finally:
+            process.send_signal(signal.SIGCONT)
+    assert f"{pods.url}: no answer within 4.5 s, but something listens there" in told.value.message
+    assert told.value.message.endswith(f"look at `qss status {pods.store}`")
+    assert "check the URL" not in told.value.message
 
 
 async def test_any_of_several_urls_will_do(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from qss_client.http.unreachable import NoAnswerInTimeError
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 
@@ -108,7 +109,16 @@ def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
     told = next((one for one in failures if one.code != UnreachableError.code), None)
     if told is not None:
         return told
-    why = "; ".join(dict.fromkeys(one.message for one in failures))
-    return NeverAnsweredError(
-        f"no pod of store {store} answers ({why}): check the URL, and that the store runs", store
-    )
+    why = "; ".join(dict.fromkeys(_reason(one) for one in failures))
+    advice = "check the URL, and that the store runs"
+    if any(isinstance(one, NoAnswerInTimeError) for one in failures):
+        advice = (
+            "a pod that listens and does not answer is frozen or overloaded: look at "
+            f"`qss status {store}`"
+        )
+    return NeverAnsweredError(f"no pod of store {store} answers ({why}): {advice}", store)
+
+
+def _reason(error: StoreError) -> str:
+    listens = isinstance(error, NoAnswerInTimeError)
+    return f"{error.message}, but something listens there" if listens else error.message
