@@ -53,6 +53,7 @@ class SimulatedPod:
     # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    answering: set[int] = field(default_factory=set)  # Partitions that readers may ask.
     misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class SimulatedPod:
                 sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
                 is_damaged=entry.partition in self.damaged,
+                answers=entry.partition in self.answering,
                 format=self.format,
                 migration=self.migrations.get(entry.partition),
                 index=self.indexes.get(entry.partition),
