@@ -58,7 +58,7 @@ def test_a_partition_that_cannot_be_opened_is_told_with_why() -> None:
     seen = replace(world.observation(), completed=Sequence(57))
     held = world.status().assignment
     assert held is not None
-    told = {one.partition: one.message for one in lacking(seen, held)}
+    told = {one.partition: one.why for one in lacking(seen, held)}
     assert (
         "cannot be opened (batches up to sequence 57 were completed): it was"
         in told[PartitionId(1)]
@@ -82,6 +82,14 @@ def test_a_volume_on_the_wrong_pod_is_to_be_put_back_and_no_loss_is_to_be_accept
     assert last_resort.endswith("accept-data-loss=1@1")
     world.pods[2].behind = {}
     assert "or accept the loss" not in condition(world, ConditionType.DEGRADED)[2]
+
+
+def test_partitions_of_one_pod_that_lack_for_one_reason_share_a_sentence() -> None:
+    world = World(resource=resource_of(spec_of(partitions=6, replicas=3)))
+    world.settle()
+    world.pods[1].lost, world.pods[1].misplaced = {1: SWAPPED, 4: SWAPPED}, {1, 4}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    assert message.startswith(f"partition 1, 4 on word-counts-1 cannot be opened: {SWAPPED}. Only")
 
 
 def test_an_empty_volume_beside_a_misplaced_one_is_not_told_to_accept_a_loss() -> None:
