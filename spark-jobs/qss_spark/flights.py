@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 FLIGHTS = 336_776
+WEATHER = 26_115  # An airport's weather in an hour.
 MISSING = "NA"
 SCHEMA = (
     "year int, month int, day int, dep_time double, sched_dep_time int, dep_delay double, "

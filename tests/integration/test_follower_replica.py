@@ -43,6 +43,7 @@ from qss_store.transactions.commands import (
     command_of,
     entry_of,
 )
+from qss_store.transactions.machine import Outcome
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration
@@ -158,21 +159,7 @@ async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is(
     log = Log(LEADS)
     with_batch(log, {b"new": b"1"}, 1)
     async with started_replica(MemoryEngine(), held=FOLLOWS) as replica:
-        chunk = chunk_of({b"old": b"1"})
-        stage = Stage(
-            writer="w",
-            generation=1,
-            batch=1,
-            writer_epoch=WriterEpoch(1),
-            chunk="old",
-            records=1,
-            checksum=chunk.checksum,
-            payload_bytes=len(chunk.data),
-        )
-        decoded = tuple(pa.ipc.open_stream(chunk.data).iter_batches_with_custom_metadata())
-        other = msgspec.structs.replace(replica.hello, ordinal=Ordinal(1), database="other")
-        replica.followers.greeted(Ordinal(1), FOLLOWS.epoch, other, BEGINNING)
-        waits = replica.pending.append(stage, chunk.data, tuple(batch.batch for batch in decoded))
+        _, waits = staged_by_the_old_active(replica)
         assert replica.log.end == 1
         assert await replica.following.receive(log.append()) == 2
         with pytest.raises(NotActiveError) as refused:
@@ -180,6 +167,42 @@ async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is(
         assert refused.value.details["active"] == 1
         assert await replica.following.receive(log.append(2, watermark=2)) == 2
         await wait_until_async(lambda: rows_of(replica) == [b"new"])
+
+
+def staged_by_the_old_active(replica: Replica) -> tuple[Stage, "asyncio.Future[Outcome]"]:
+    """Appends rows that no follower has, and keeps them in memory; returns the outcome to come."""
+    chunk = chunk_of({b"old": b"1"})
+    stage = Stage(
+        writer="w",
+        generation=1,
+        batch=1,
+        writer_epoch=WriterEpoch(1),
+        chunk="old",
+        records=1,
+        checksum=chunk.checksum,
+        payload_bytes=len(chunk.data),
+    )
+    decoded = tuple(pa.ipc.open_stream(chunk.data).iter_batches_with_custom_metadata())
+    other = msgspec.structs.replace(replica.hello, ordinal=Ordinal(1), database="other")
+    replica.followers.greeted(Ordinal(1), FOLLOWS.epoch, other, BEGINNING)
+    rows = tuple(batch.batch for batch in decoded)
+    return stage, replica.pending.append(stage, chunk.data, rows)
+
+
+async def test_a_cut_entry_does_not_answer_for_another_entry_at_its_offset() -> None:
+    """Neither its rows in memory nor its outcome: a repeat of it is an entry of its own."""
+    log = Log(LEADS)
+    with_batch(log, {b"new": b"1"}, 1)
+    async with started_replica(MemoryEngine(), held=FOLLOWS) as replica:
+        stage, cut = staged_by_the_old_active(replica)
+        assert replica.pending.copy_of(stage) is cut
+        assert await replica.following.receive(log.append()) == 2
+        assert cut.done()
+        assert replica.pending.entry(Offset(0)) is None
+        assert replica.pending.copy_of(stage) is None
+        assert await replica.following.receive(log.append(2, watermark=2)) == 2
+        await wait_until_async(lambda: replica.log.applied == 2)
+        assert rows_of(replica) == [b"new"]
 
 
 async def test_a_newer_configuration_is_kept_before_it_is_answered() -> None:

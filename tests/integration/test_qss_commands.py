@@ -194,6 +194,21 @@ def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
     assert [json.loads(line)["status"]["ready"] for line in lines] == ["0/2"]
 
 
+def test_the_tries_of_a_pod_that_cannot_start_are_told_in_one_line(tmp_path: Path) -> None:
+    tries, program = tmp_path / "tries", tmp_path / "pod.sh"
+    program.write_text(f'echo try >> {tries}; echo "$$: the disk is on fire" >&2; exit 3')
+    qss = Qss(tmp_path, ("/bin/sh", str(program)))
+    process = qss.start_up(manifest(replicas=1))
+    try:
+        wait_until(lambda: tries.exists() and len(tries.read_text().splitlines()) > 4)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    said = [line for line in out.splitlines() if "the disk is on fire" in line]
+    assert len(said) == 1
+    assert "word-counts-0 ended with exit code 3, restarting; it said last: " in said[0]
+
+
 def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['qss_operator.commands'] = None\n"

@@ -120,6 +120,23 @@ async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: P
         await wait_until_async(lambda: b"c" in rows_of(replica_of(cluster, 1)))
 
 
+async def test_an_active_that_waits_for_a_silent_standby_reports_that_it_answers_reads(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path, lease_ms=_LONG_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        await write(writer, await writer.epoch(), 0, ROWS)
+        (standby,) = cluster.pods[1].pod.report().replicas
+        assert (standby.state, standby.answers) == ("serving", True)
+        await cluster.stop_pod(1)
+        await cluster.pods[0].pod.assign(
+            replace(cluster.assignment, partitions=(configuration(0, 0, standbys=[1], epoch=3),))
+        )
+        (active,) = cluster.pods[0].pod.report().replicas
+        assert (active.configuration.epoch, active.state, active.answers) == (3, "opening", True)
+        assert rows_of(replica_of(cluster, 0)) == ROWS[0]
+
+
 async def test_a_promoted_standby_that_starts_again_waits_for_the_old_lease_and_a_new_epoch(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,34 @@ async def test_every_pod_lists_the_writers(
     assert found[1]["silentS"] is None, "the run is closed"
 
 
+async def test_a_silence_that_began_before_the_restart_is_told_as_the_least_that_it_may_be(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    async def found() -> dict[str, Any]:
+        (one,) = (await cluster.pods[0].internal.get(WRITERS)).json()["writers"]
+        report: dict[str, Any] = one
+        return report
+
+    await write(cluster, "job", 0)
+    clock.now_s += 5
+    known = await found()
+    assert (known["silentS"], known["isHeardOf"]) == (5.0, True)
+    clock.now_s += ALIVE_S
+    await cluster.stop_pod(0)
+    await cluster.start_pod(0)
+    await found()
+    clock.now_s += 12
+    unknown = await found()
+    assert (unknown["silentS"], unknown["isHeardOf"]) == (12.0, False)
+    told = (await delete(cluster, "job")).problem(409, "WRITER_OPEN")["detail"]
+    assert "has sent no request since this pod leads partition 0, for at least 12 s" in told
+    epoch = cluster.replica(0).machine.coordinator.writer("job").writer_epoch  # type: ignore[union-attr]
+    (await cluster.writer(0, "job").renew(epoch)).json()
+    clock.now_s += 3
+    again = await found()
+    assert (again["silentS"], again["isHeardOf"]) == (3.0, True)
+
+
 @pytest.mark.parametrize("ordinal", [0, 1])
 async def test_a_silent_writer_can_be_deleted_and_its_rows_stay(
     cluster: WriteCluster, clock: SetClock, ordinal: int

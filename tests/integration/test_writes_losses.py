@@ -107,6 +107,31 @@ async def test_writers_that_partition_0_has_lost_are_known_by_their_last_batch(
         assert (await newer.commit(again, 8, {})).json()["sequence"] == 3
 
 
+async def test_a_run_that_an_accepted_loss_ended_is_told_so(tmp_path: Path) -> None:
+    """No other run has opened: the writers of partition 0 are known by their last batch alone."""
+    async with cluster_of(tmp_path) as cluster:
+        await rolled_back(cluster, tmp_path, 0)
+        (await accept(cluster, 0)).json()
+        writer = cluster.writer()
+        # The openings of "run-2" are lost, and "run-1" has opened before them.
+        again = (await writer.open("run-1", openId="again")).problem(409, "STALE_WRITER")["detail"]
+        assert again == (
+            "the loss of batches of partition 0 was accepted in its epoch 1, which ended this run "
+            "of writer job: open the writer with another runId, and go on after the lastBatch of "
+            "the answer"
+        )
+        held = cluster.replica(0).machine.coordinator
+        assert held is not None
+        for epoch in (held.writer("job").writer_epoch, held.last_epoch + 1):
+            committed = await writer.commit(epoch, 2, {})
+            assert committed.problem(409, "STALE_WRITER")["detail"] == again
+        # After that the reason is the usual one.
+        epoch = await writer.epoch("run-3")
+        assert (await writer.commit(epoch, 2, {})).json()["sequence"] == 3
+        stale = (await writer.open("run-1", openId="later")).problem(409, "STALE_WRITER")
+        assert stale["detail"] == "a younger run of writer job has opened: stop this one"
+
+
 async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
     tmp_path: Path,
 ) -> None:

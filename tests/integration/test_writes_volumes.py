@@ -69,6 +69,7 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         for partition in (0, 1):
             with pytest.raises(CorruptionError, match="mixed up"):
                 held.pod.registry.local(partition)
+        assert [one.is_misplaced for one in held.pod.report().lost] == [True, True]
         await cluster.stop_pod(0)
         swap(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)
@@ -84,8 +85,9 @@ async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Pat
             (tmp_path / source).rename(tmp_path / target)
         for pod, other, theirs in ((0, 1, "1, 3"), (1, 0, "0, 2")):
             held = await cluster.start_pod(pod)
+            assert all(one.is_misplaced for one in held.pod.report().lost)
             told = [one.error for one in held.pod.report().lost]
-            why = f"this is the volume of pod {other}: it holds that pod's partitions ({theirs}), "
+            why = f"this is the volume of pod {other}: it holds that pod's partitions ({theirs}). "
             assert len(told) == 2
             assert all(error.startswith(why) for error in told), told
             await cluster.stop_pod(pod)
@@ -94,8 +96,8 @@ async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Pat
         (tmp_path / "1").rename(tmp_path / "0")
         (tmp_path / "aside").rename(tmp_path / "1")
         held = await cluster.start_pod(1)
-        assert [one.error for one in held.pod.report().lost] == [
-            "its rows are not on the volume any more: bring them back"
+        assert [(one.error, one.is_misplaced) for one in held.pod.report().lost] == [
+            ("its rows are not on the volume any more: bring them back", False)
         ], "the other partition is on the volume"
 
 

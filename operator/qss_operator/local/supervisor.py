@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StateDirectoryError
-from qss_operator.local.backoff import failures_after, restart_delay_s
+from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.directory.files import make_directory
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import identify, start_child
@@ -76,13 +76,15 @@ class PodSupervisor:
         """Run until cancelled; then the pod is stopped."""
         loop = asyncio.get_running_loop()
         failures = 0
+        ends = ToldEnds()
         while True:
             started_s = loop.time()
             ending = await self._run_once()
             if ending is None:
                 continue
             failures = failures_after(failures, loop.time() - started_s)
-            self._set_trouble(_describe(ending, failures, self._last_line()))
+            if words := ends.take(ending, self._last_line(), failures, loop.time()):
+                self._set_trouble(words)
             await asyncio.sleep(restart_delay_s(failures))
 
     async def _run_once(self) -> str | None:
@@ -184,9 +186,3 @@ def _describe_exit(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-def _describe(ending: str, failures: int, line: str) -> str:
-    often = f" ({failures} times in a row)" if failures > 1 else ""
-    said = f"; it said last: {line}" if line else ""
-    return f"{ending}{often}, restarting{said}"

@@ -14,7 +14,7 @@ from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.disk_claims import Claims, claims_of, decided, stranded
-from qss_operator.planning.losses import how_to_accept
+from qss_operator.planning.losses import how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
 from qss_operator.planning.placement import Site, first_configurations, place
@@ -198,12 +198,16 @@ def emptied_message(
 ) -> str:
     """Tells a person how to go on after volumes were lost."""
     names = listed([pod.address.name for pod in emptied])
-    lost = [entry for pod in emptied for entry in held_by(known, pod)]
-    return (
+    lost = {entry.partition: entry.epoch for pod in emptied for entry in held_by(known, pod)}
+    said = (
         f"{names}: the volume is empty or incomplete, and should hold the only copy of its "
-        "partitions. Bring the volume back, delete all of the store's data to begin empty, or "
-        "accept the loss of the partitions: "
-        + how_to_accept(observation, {entry.partition: entry.epoch for entry in lost})
+        "partitions"
+    )
+    if misplaced := misplaced_message(observation):
+        return f"{said}. {misplaced}. {last_resort(observation, lost)}"
+    return (
+        f"{said}. Bring the volume back, delete all of the store's data to begin empty, or "
+        f"accept the loss of the partitions: {how_to_accept(observation, lost)}"
     )
 
 

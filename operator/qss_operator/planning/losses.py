@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.text import listed
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
@@ -27,13 +28,14 @@ _SERVING = "serving"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A partition that lacks batches, the pod of its active, and the message for a person."""
+    """A partition that lacks batches, the pod of its active, and why, after "partition N"."""
 
     partition: PartitionId
     epoch: Epoch
     pod: Ordinal
-    message: str
+    why: str
     is_open: bool
+    is_misplaced: bool
 
 
 def accepted_losses(observation: Observation) -> dict[PartitionId, Epoch]:
@@ -78,16 +80,20 @@ def lacking(
         report = observation.reports.get(entry.active)
         if report is None:
             continue
-        unopened = _unopened_message(entry, report, observation.completed)
-        message = unopened or _behind_message_of(observation, entry, report)
-        if message is not None:
+        unopened = _why_unopened(entry, report, observation.completed)
+        why = unopened or _why_behind_of(observation, entry, report)
+        if why is not None:
             found.append(
                 Lacking(
                     partition=entry.partition,
                     epoch=entry.epoch,
                     pod=entry.active,
-                    message=message,
+                    why=why,
                     is_open=unopened is None and not _is_damaged(entry, report),
+                    is_misplaced=any(
+                        lost.partition == entry.partition and lost.is_misplaced
+                        for lost in report.lost
+                    ),
                 )
             )
     return found
@@ -105,9 +111,38 @@ def to_accept(
 
 def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     """Tells a person how to mend partitions that lack batches."""
-    said = "; ".join(one.message for one in found)
-    command = how_to_accept(observation, {one.partition: one.epoch for one in found})
-    return f"{said}. Bring the newer volume back, or accept the loss: {command}"
+    alike: dict[str, list[str]] = {}
+    for one in found:
+        alike.setdefault(one.why, []).append(str(one.partition))
+    said = "; ".join(f"partition {listed(numbers)} {why}" for why, numbers in alike.items())
+    misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
+    ways = []
+    if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
+        command = how_to_accept(observation, lost)
+        ways.append(f"Bring the newer volume back, or accept the loss: {command}")
+    if misplaced:
+        ways.append(last_resort(observation, misplaced))
+    return ". ".join([said, *ways])
+
+
+def misplaced_message(observation: Observation) -> str | None:
+    """The pods with files of other replicas, with the first reason of each pod, or None."""
+    told = {
+        report.pod: f"{report.pod}: {lost.error}"
+        for report in observation.reports.values()
+        for lost in reversed(report.lost)
+        if lost.is_misplaced
+    }
+    return "; ".join(told.values()) or None
+
+
+def last_resort(observation: Observation, misplaced: Mapping[PartitionId, Epoch]) -> str:
+    """What accepting costs where the rows are in another place, and how it is done."""
+    return (
+        "Only if the right volume or directory is gone for good: accepting the loss gives up all "
+        f"rows of partition {listed([str(number) for number in sorted(misplaced)])}, which begins "
+        f"empty: {how_to_accept(observation, misplaced)}"
+    )
 
 
 def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:
@@ -166,18 +201,17 @@ def _is_damaged(entry: PartitionConfiguration, report: ReplicasReport) -> bool:
     )
 
 
-def _unopened_message(
+def _why_unopened(
     entry: PartitionConfiguration, report: ReplicasReport, completed: int | None
 ) -> str | None:
     for lost in report.lost:
         if lost.partition == entry.partition and not lost.is_waiting:
             held = f" (batches up to sequence {completed} were completed)" if completed else ""
-            what = f"partition {entry.partition} on {report.pod} cannot be opened"
-            return f"{what}{held}: {lost.error}"
+            return f"on {report.pod} cannot be opened{held}: {lost.error}"
     return None
 
 
-def _behind_message_of(
+def _why_behind_of(
     observation: Observation, entry: PartitionConfiguration, report: ReplicasReport
 ) -> str | None:
     for replica in report.replicas:
@@ -185,20 +219,20 @@ def _behind_message_of(
             continue
         if replica.is_damaged:
             return (
-                f"partition {entry.partition} on {report.pod} takes no batches any more: "
-                f"{replica.error}; after you accept its loss, write its rows again"
+                f"on {report.pod} takes no batches any more: {replica.error}; after you accept its "
+                "loss, write its rows again"
             )
         if replica.state == _BEHIND:
-            return _behind_message(report, replica, replica.completed)
+            return _why_behind(report, replica, replica.completed)
         # Every partition has applied the batches that were complete in the round before.
         before = observation.completed
         if replica.state == _SERVING and before is not None and replica.sequence < before:
-            return _behind_message(report, replica, before)
+            return _why_behind(report, replica, before)
     return None
 
 
-def _behind_message(report: ReplicasReport, replica: ReplicaReport, completed: int | None) -> str:
+def _why_behind(report: ReplicasReport, replica: ReplicaReport, completed: int | None) -> str:
     return (
-        f"partition {replica.configuration.partition} on {report.pod} holds sequence "
-        f"{replica.sequence}, and at least {completed} was completed: its volume went back"
+        f"on {report.pod} holds sequence {replica.sequence}, and at least {completed} was "
+        "completed: its volume went back"
     )

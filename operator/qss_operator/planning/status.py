@@ -31,7 +31,7 @@ from qss_operator.planning.findings.obstacles import (
     refusals,
 )
 from qss_operator.planning.findings.rebalancing import Rebalance, rebalance_of
-from qss_operator.planning.findings.served import served
+from qss_operator.planning.findings.served import counted, served
 from qss_operator.planning.findings.wishes import told, undone_wishes
 from qss_operator.planning.formats import decide_format, migrating, progress_of
 from qss_operator.planning.losses import (
@@ -243,9 +243,7 @@ def _ready(
     lost = _volume_trouble(observation, known)
     if lost:
         return ConditionStatus.FALSE, *lost
-    message = f"{served} of {partitions} partitions are served; " + "; ".join(
-        obstacles(observation)
-    )
+    message = "; ".join([counted(observation, known, served), *obstacles(observation)])
     if broken_pods(observation):
         return ConditionStatus.FALSE, PODS_FAILING, message
     if refused := refusals(observation):

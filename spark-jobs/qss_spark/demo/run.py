@@ -31,7 +31,6 @@ from qss_spark.demo.processes import (
 )
 from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.scenarios import SCENARIOS, Part, Scenario
-from qss_spark.flights import FLIGHTS
 
 _DONE = "verdict"
 _JOBS = "jobs.json"
@@ -157,8 +156,8 @@ class Demo:
         ]
         asked = scenario.parts[-1].store
         names = ", ".join(part.store for part in scenario.parts)
-        self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
-        display = Display(self._console, scenario.parts[-1].unit)
+        self._console.print(f"Streaming {scenario.total:,} {scenario.counted} into {names} ...")
+        display = Display(self._console, scenario)
         asking = QueryLoad(
             urls[asked], asked, scenario.name, lambda store: scenario.ask(store, places)
         )
@@ -210,20 +209,24 @@ def as_typed(command: str) -> str:
 class Display:
     """Shows progress: two live lines on a terminal, else an occasional plain line."""
 
-    def __init__(self, console: Console, unit: str) -> None:
-        """`unit` is the name of the store's rows."""
+    def __init__(self, console: Console, scenario: Scenario) -> None:
+        """Shows how much of the scenario's input its job has read."""
         self._console = console
-        self._unit = unit
+        self._unit = scenario.parts[-1].unit
+        self._total = scenario.total
+        self._inputs = scenario.counted
         self._progress = Progress(
             TextColumn("stream"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("flights  batch {task.fields[batch]}"),
+            TextColumn(f"{scenario.counted}  batch {{task.fields[batch]}}"),
             TextColumn("{task.fields[rate]:>6,.0f} rows/s  {task.fields[rows]}"),
             TimeElapsedColumn(),
             console=console,
         )
-        self._task = self._progress.add_task("stream", total=FLIGHTS, batch="-", rate=0.0, rows="")
+        self._task = self._progress.add_task(
+            "stream", total=scenario.total, batch="-", rate=0.0, rows=""
+        )
         self._rows = 0
         self._live: Live | None = None
         self._started = time.monotonic()
@@ -243,8 +246,8 @@ class Display:
 
     @property
     def share(self) -> float:
-        """The share of the flights that the job has read, from 0 to 1."""
-        return min(1.0, self._rows / FLIGHTS)
+        """The share of the input that the job has read, from 0 to 1."""
+        return min(1.0, self._rows / self._total)
 
     def tell(self, text: str) -> None:
         """Prints a line above the live ones."""
@@ -283,24 +286,24 @@ class Display:
         return f"{rows} {self._unit}"
 
     def finish(self, asking: QueryLoad, starts: int) -> None:
-        """Shows the end of a job, which has read all flights.
+        """Shows the end of a job, which has read all its input.
 
         The progress lines may have counted fewer: Spark does not count rows that it need not read,
         and a killed driver loses a line.
         """
-        self._progress.update(self._task, completed=FLIGHTS)
-        is_told = self._rows >= FLIGHTS
-        self._rows = FLIGHTS
+        self._progress.update(self._task, completed=self._total)
+        is_told = self._rows >= self._total
+        self._rows = self._total
         newest = None if self._live or is_told else self._newest_line
         self.show(newest and {**newest, "rows": 0}, asking, starts)
 
     def _plain(self, line: dict[str, float] | None, asking: QueryLoad, answered: str) -> None:
         now = time.monotonic()
-        if line is None or (now - self._last_plain < 5.0 and self._rows < FLIGHTS):
+        if line is None or (now - self._last_plain < 5.0 and self._rows < self._total):
             return
         self._last_plain = now
         self._console.print(
-            f"stream {self._rows:,}/{FLIGHTS:,} flights, batch {int(line['batch'])}, "
+            f"stream {self._rows:,}/{self._total:,} {self._inputs}, batch {int(line['batch'])}, "
             f"{self._counted(asking.newest)}; {answered}",
             markup=False,
             highlight=False,

@@ -10,7 +10,7 @@ from typing import Any
 
 from qss_client import Store
 from qss_spark.demo import expected
-from qss_spark.flights import write_both, write_days
+from qss_spark.flights import FLIGHTS, WEATHER, write_both, write_days
 
 Rows = Iterable[tuple[Any, Any]]
 
@@ -35,6 +35,8 @@ class Scenario:
     write_input: Callable[[Path], object]
     ask: Callable[[Store, Sequence[Any]], str]  # Asks the last store for one of these places.
     example_commands: tuple[str, ...]  # {url} is that of the last store.
+    total: int = FLIGHTS  # The rows of the input, and their name.
+    counted: str = "flights"
 
     @property
     def file(self) -> str:
@@ -147,5 +149,7 @@ FLIGHTS_WEATHER = Scenario(
         "qss windows flights-weather JFK --order DESCENDING --limit 3 --output json --url {url}",
         "qss windows flights-weather LGA --from 2013-12-24T12:00:00Z --limit 5 --url {url}",
     ),
+    total=FLIGHTS + WEATHER,
+    counted="rows of flights and weather",
 )
 SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER)

@@ -98,5 +98,6 @@ def document_of(one: WriterReport, times: Times) -> dict[str, Any]:
 def _state(one: WriterReport) -> str:
     if one.one_off and one.last_batch is not None:
         return "batch job, done"
-    state = "closed" if one.silent_s is None else f"open, {one.silent_s:.0f} s silent"
+    least = "" if one.is_heard_of else "at least "
+    state = "closed" if one.silent_s is None else f"open, {least}{one.silent_s:.0f} s silent"
     return f"batch job, {state}" if one.one_off else state

@@ -23,6 +23,7 @@ CONNECTIONS_MAX = 64
 CONNECT_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.5
 _HEADER_BYTES_MAX = 65536
+_CONNECT_SHARE = 0.9
 
 
 class AsyncHttp:
@@ -42,7 +43,6 @@ class AsyncHttp:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
             auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             # A position of many topics makes a long header.
             max_line_size=_HEADER_BYTES_MAX,
             max_field_size=_HEADER_BYTES_MAX,
@@ -104,6 +104,7 @@ class AsyncHttp:
                     headers=headers,
                     allow_redirects=False,
                     server_hostname=self._server_hostname,
+                    timeout=_connecting_within(timeout_s),
                 ) as response:
                     parts = response.content.iter_any()
                     data = await read_bounded(parts, ANSWER_BYTES_MAX, too_large)
@@ -113,7 +114,8 @@ class AsyncHttp:
                 raise refused from error
             is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
             waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
-            raise unreachable(url, error, waited_s) from error
+            listens = isinstance(error, TimeoutError) and not is_connecting
+            raise unreachable(url, error, waited_s, is_connected=listens) from error
         check_status(response.status, data)
         names = {name.lower(): value for name, value in response.headers.items()}
         return HttpAnswer(response.status, names, data)
@@ -137,6 +139,12 @@ def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterat
         yield
     finally:
         timers[0].cancel()
+
+
+def _connecting_within(timeout_s: float) -> aiohttp.ClientTimeout:
+    """Ends the making of a connection before `timeout_s`, so that its error tells that."""
+    connect_s = min(CONNECT_TIMEOUT_S, _CONNECT_SHARE * timeout_s)
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
 
 
 def _as_given(url: str) -> URL:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from qss_client.http.unreachable import NoAnswerInTimeError
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 
@@ -10,6 +11,14 @@ FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
 _SHARE_MIN_S = 0.1
 _OF_SEVERAL_S = 1.0
+
+
+class NeverAnsweredError(UnreachableError):
+    """The addresses of a store that have given no answer to this program yet."""
+
+    def __init__(self, message: str, store: str = "") -> None:
+        super().__init__(message)
+        self.store = store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +93,15 @@ def after_failure(
 
 
 def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> str:
-    """The warning about a failure after which the request is repeated."""
+    """The warning about a failure after which the request is repeated.
+
+    The reason of a first contact comes with the error, which follows within seconds.
+    """
     left_s = max(0.0, limits.deadline_s - elapsed_s)
-    return f"{error.message}; asked again for up to {left_s:.0f} s"
+    why = error.message
+    if isinstance(error, NeverAnsweredError):
+        why = f"store {error.store} has not answered yet"
+    return f"{why}; asked again for up to {left_s:.0f} s"
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
@@ -94,7 +109,16 @@ def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
     told = next((one for one in failures if one.code != UnreachableError.code), None)
     if told is not None:
         return told
-    why = "; ".join(dict.fromkeys(one.message for one in failures))
-    return UnreachableError(
-        f"no pod of store {store} answers ({why}): check the URL, and that the store runs"
-    )
+    why = "; ".join(dict.fromkeys(_reason(one) for one in failures))
+    advice = "check the URL, and that the store runs"
+    if any(isinstance(one, NoAnswerInTimeError) for one in failures):
+        advice = (
+            "a pod that listens and does not answer is frozen or overloaded: look at "
+            f"`qss status {store}`"
+        )
+    return NeverAnsweredError(f"no pod of store {store} answers ({why}): {advice}", store)
+
+
+def _reason(error: StoreError) -> str:
+    listens = isinstance(error, NoAnswerInTimeError)
+    return f"{error.message}, but something listens there" if listens else error.message

@@ -120,7 +120,8 @@ class SyncHttp:
                     raise refused from error
                 is_connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
                 waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
-                raise unreachable(url, error, waited_s) from error
+                listens = isinstance(error, urllib3.exceptions.ReadTimeoutError)
+                raise unreachable(url, error, waited_s, is_connected=listens) from error
         raise AssertionError("the loop returns or raises")
 
     def _exchange(

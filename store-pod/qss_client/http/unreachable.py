@@ -8,10 +8,20 @@ from qss_core.errors import UnreachableError
 _CAUSES_MAX = 20
 
 
-def unreachable(url: str, error: BaseException, timeout_s: float) -> UnreachableError:
-    """The error of a request to `url` that had `timeout_s` for an answer."""
+class NoAnswerInTimeError(UnreachableError):
+    """A process takes connections at the address, and did not answer in time."""
+
+
+def unreachable(
+    url: str, error: BaseException, timeout_s: float, *, is_connected: bool = False
+) -> UnreachableError:
+    """The error of a request to `url` that had `timeout_s` for an answer.
+
+    is_connected: the connection was made, and the time was over before an answer came.
+    """
+    kind = NoAnswerInTimeError if is_connected else UnreachableError
     parts = urlsplit(url)
-    return UnreachableError(f"{parts.scheme}://{parts.netloc}: {why_unreachable(error, timeout_s)}")
+    return kind(f"{parts.scheme}://{parts.netloc}: {why_unreachable(error, timeout_s)}")
 
 
 def why_unreachable(error: BaseException, timeout_s: float) -> str:

@@ -30,11 +30,13 @@ class LostReplica(Wire, frozen=True, kw_only=True):
     """A partition that a pod held and cannot open, and why.
 
     The pod tries again to open a partition that `is_waiting` for room on its volume, or for a lock.
+    The rows of a partition that `is_misplaced` are on another volume, or elsewhere on this one.
     """
 
     partition: PartitionId
     error: str
     is_waiting: bool = False
+    is_misplaced: bool = False
 
 
 class AcceptLossRequest(Wire, frozen=True, kw_only=True):

@@ -56,6 +56,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     end_offset: Offset
     sequence: Sequence
     error: str | None = None
+    answers: bool = False  # Readers get answers from it, also before it takes batches.
     is_damaged: bool = False  # The replica takes no writes, and cannot recover by itself.
     is_stopped: bool = False  # It takes no writes before it is copied, or its pod restarts.
     has_damage: bool = False  # A read met a damaged block; it goes on until another takes over.

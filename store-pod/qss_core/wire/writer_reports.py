@@ -11,7 +11,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 class WriterReport(Wire, frozen=True, kw_only=True):
     """A writer that the store knows.
 
-    `silent_s` is the time since the last request of its open run; None where the run is closed.
+    `silent_s` is the time since the last request of its open run; None where the run is closed. The
+    pod of partition 0 forgets that time when it restarts: of a run that is not `is_heard_of` it had
+    no request since then, and `silent_s` counts from a time after its start.
     """
 
     name: str
@@ -21,6 +23,7 @@ class WriterReport(Wire, frozen=True, kw_only=True):
     last_batch: int | None = None
     one_off: bool = False
     silent_s: float | None = None
+    is_heard_of: bool = True
 
 
 class WritersAnswer(Wire, frozen=True, kw_only=True):

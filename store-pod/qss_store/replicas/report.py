@@ -49,6 +49,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         end_offset=replica.log.end,
         sequence=sequence,
         error=error.message if error else None,
+        answers=view is not None and error is None,
         is_damaged=isinstance(error, CorruptionError),
         is_stopped=replica.health.has_stopped,
         has_damage=replica.health.damage is not None,

@@ -12,6 +12,11 @@ from qss_core.model import Ordinal, PartitionConfiguration, StoreDefinition
 from qss_core.wire.messages import decode, encode
 from qss_store.storage.engine import META, Batch, Engine
 
+
+class MisplacedError(CorruptionError):
+    """The files here are another replica's: the right ones are in another place, undamaged."""
+
+
 _CONFIGURATION = b"configuration"
 _DEFINITION = b"definition"
 _ORDINAL = b"ordinal"
@@ -27,21 +32,22 @@ def newest_configuration(
 ) -> PartitionConfiguration:
     """The newer of the held and the wanted configuration.
 
-    Raises CorruptionError if the database belongs to another partition, pod or store.
+    Raises MisplacedError if the database belongs to another partition, pod or store.
     """
     if meta.get(_ORDINAL, _encoded(pod)) != _encoded(pod):
-        raise CorruptionError(
+        raise MisplacedError(
             f"these files were made by pod {meta[_ORDINAL].decode()}, not by pod {pod}: the "
-            "volume was mixed up"
+            "volumes were mixed up. Give each pod its own volume again; nothing is lost"
         )
     if _CONFIGURATION not in meta:
         return wanted
     configuration = decode(meta[_CONFIGURATION], PartitionConfiguration)
     held = decode(meta[_DEFINITION], StoreDefinition)
     if (held.store_id, configuration.partition) != (definition.store_id, wanted.partition):
-        raise CorruptionError(
+        raise MisplacedError(
             f"these files are partition {configuration.partition} of store {held.store_id}, not "
-            f"partition {wanted.partition} of {definition.store_id}: the volume was mixed up"
+            f"partition {wanted.partition} of {definition.store_id}: the volume was mixed up. "
+            "Stop the pod, and put the files of each partition back in its own directory"
         )
     return max(configuration, wanted, key=lambda one: one.epoch)
 

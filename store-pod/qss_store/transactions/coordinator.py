@@ -30,8 +30,10 @@ from qss_store.transactions.state_rows import COORDINATOR, DECISION, WRITER, Coo
 from qss_store.transactions.writers import (
     DecidedBatch,
     Writer,
+    check_youngest,
     digest_of,
     expired_one_offs,
+    fenced,
     is_same_query,
     oldest_done_one_off,
     replaced,
@@ -121,7 +123,7 @@ class Coordinator:
         if request.open_id == held.open_id:
             return held
         if request.open_id in held.former_opens or request.run_id in held.former_runs:
-            raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
+            raise fenced(held, f"a younger run of writer {name} has opened: stop this one")
         if request.query_id in held.former_queries:
             raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
         is_same = is_same_query(held, request.query_id, takes_over=False)
@@ -182,15 +184,7 @@ class Coordinator:
     def check_run(self, name: str, writer_epoch: WriterEpoch, generation: int) -> Writer:
         """The writer, if this run is its youngest and is open. Raises StaleWriterError."""
         held = self.writer(name)
-        if (writer_epoch, generation) != (held.writer_epoch, held.generation):
-            raise StaleWriterError(
-                f"writer {name} was opened again (epoch {held.writer_epoch}, yours is "
-                f"{writer_epoch}): stop this run, or open the writer anew"
-            )
-        if held.closed:
-            raise StaleWriterError(
-                f"epoch {writer_epoch} of writer {name} was closed: open it anew"
-            )
+        check_youngest(held, writer_epoch, generation)
         return held
 
     def check_order(self, held: Writer, batch: int) -> None:
@@ -325,8 +319,8 @@ class Coordinator:
         if writer_epoch < held.writer_epoch and generation < held.generation:
             raise StaleWriterError(f"writer {name} was taken over: read whether the rows are there")
         if writer_epoch > held.writer_epoch:
-            raise StaleWriterError(
-                f"epoch {writer_epoch} of writer {name} was never allotted: open it anew"
+            raise fenced(
+                held, f"epoch {writer_epoch} of writer {name} was never allotted: open it anew"
             )
 
     def may_drop(self, name: str, ordinal: tuple[int, int]) -> bool:
@@ -379,7 +373,7 @@ class Coordinator:
         for one in (one for one in held.last if one.writer not in self.deleted):
             changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))
         for writer in list(self.writers.values()):
-            changes |= self._keep(replaced(writer, closed=True))
+            changes |= self._keep(replaced(writer, closed=True, ended_by_loss_in=epoch))
         return changes
 
     def _keep(self, writer: Writer) -> Changes:

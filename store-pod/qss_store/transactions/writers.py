@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from qss_core.model import Sequence, Wire, WriterEpoch
+from qss_core.errors import StaleWriterError
+from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
 from qss_core.wire.losses import LastBatch
 from qss_core.wire.messages import ChunkReference, encode
 
@@ -45,6 +46,34 @@ class Writer(Wire, frozen=True, kw_only=True):
     former_runs: tuple[str, ...] = ()
     former_opens: tuple[str, ...] = ()
     former_queries: tuple[str, ...] = ()
+    # The epoch of partition 0 whose accepted loss ended the run; None after the next opening.
+    ended_by_loss_in: Epoch | None = None
+
+
+def fenced(held: Writer, reason: str) -> StaleWriterError:
+    """The error of a run that is not the youngest open run of its writer.
+
+    After an accepted loss the openings of runs may be lost, so no other reason is known.
+    """
+    if held.ended_by_loss_in is not None:
+        reason = (
+            f"the loss of batches of partition 0 was accepted in its epoch {held.ended_by_loss_in},"
+            f" which ended this run of writer {held.name}: open the writer with another runId, and "
+            "go on after the lastBatch of the answer"
+        )
+    return StaleWriterError(reason)
+
+
+def check_youngest(held: Writer, writer_epoch: WriterEpoch, generation: int) -> None:
+    """Raises StaleWriterError where a run is not the writer's youngest run, or is closed."""
+    if (writer_epoch, generation) != (held.writer_epoch, held.generation):
+        raise fenced(
+            held,
+            f"writer {held.name} was opened again (epoch {held.writer_epoch}, yours is "
+            f"{writer_epoch}): stop this run, or open the writer anew",
+        )
+    if held.closed:
+        raise fenced(held, f"epoch {writer_epoch} of writer {held.name} was closed: open it anew")
 
 
 def is_same_query(held: Writer, query_id: str, *, takes_over: bool) -> bool:

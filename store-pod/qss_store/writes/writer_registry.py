@@ -20,10 +20,14 @@ class WriterRegistry:
         self._pod = pod
         self._settings = settings
         self.last_heard: dict[tuple[str, WriterEpoch], float] = {}
+        # Runs without a request since this pod leads: `last_heard` has the time of the first look.
+        self._unheard: set[tuple[str, WriterEpoch]] = set()
 
     def hear(self, writer: Writer) -> None:
         """Notes a request of the writer's open run."""
-        self.last_heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic_s()
+        run = (writer.name, writer.writer_epoch)
+        self.last_heard[run] = self._pod.clock.monotonic_s()
+        self._unheard.discard(run)
 
     def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Keeps a run open. Raises StaleWriterError where it is closed or fenced."""
@@ -45,11 +49,19 @@ class WriterRegistry:
             last_batch=writer.last_batch,
             one_off=writer.one_off,
             silent_s=None if writer.closed else round(self._silent_s(writer), 3),
+            is_heard_of=writer.closed or self._is_heard_of(writer),
         )
 
     def _silent_s(self, writer: Writer) -> float:
-        now = self._pod.clock.monotonic_s()
-        return now - self.last_heard.setdefault((writer.name, writer.writer_epoch), now)
+        """The seconds of silence, or the least that they may be: see `_is_heard_of`."""
+        now, run = self._pod.clock.monotonic_s(), (writer.name, writer.writer_epoch)
+        if run not in self.last_heard:
+            self._unheard.add(run)
+        return now - self.last_heard.setdefault(run, now)
+
+    def _is_heard_of(self, writer: Writer) -> bool:
+        """Whether the writer's run has sent a request since this pod leads partition 0."""
+        return (writer.name, writer.writer_epoch) not in self._unheard
 
     def longest_silence_s(self) -> float:
         """The longest silence of open runs, one-off writers left out; 0 where there is none."""
@@ -80,10 +92,13 @@ class WriterRegistry:
         held = coordinator.check_delete(name)
         alive_s = self._settings.writer_alive_s
         if not (force or held.closed) and (silent_s := self._silent_s(held)) < alive_s:
+            last = f"its last request came {silent_s:.0f} s ago"
+            if not self._is_heard_of(held):
+                last = "has sent no request since this pod leads partition 0, for at least "
+                last += f"{silent_s:.0f} s"
             raise WriterOpenError(
-                f"a run of writer {name} is open, and its last request came {silent_s:.0f} s ago: "
-                f"stop its query and try again after {alive_s:g} s of silence, or delete it with "
-                "`--force`"
+                f"a run of writer {name} is open, and {last}: stop its query and try again after "
+                f"{alive_s:g} s of silence, or delete it with `--force`"
             )
         await outcome_of(replica, DeleteWriter(writer=name, writer_epoch=held.writer_epoch))
         return self._report(held), held.writer_epoch
@@ -92,11 +107,13 @@ class WriterRegistry:
         """Closes runs without a request for `openBatchTimeout`; forgets old one-off writers."""
         if not self._pod.registry.is_active(0):
             self.last_heard.clear()  # Another coordinator hears them: silence here says nothing.
+            self._unheard.clear()
             return
         replica, coordinator = active_coordinator(self._pod)
         open_ones = [writer for writer in coordinator.writers.values() if not writer.closed]
         runs = {(writer.name, writer.writer_epoch) for writer in open_ones}
         self.last_heard = {run: at for run, at in self.last_heard.items() if run in runs}
+        self._unheard &= runs
         for writer in open_ones:
             if self._silent_s(writer) > self._settings.open_batch_timeout_s:
                 close = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)

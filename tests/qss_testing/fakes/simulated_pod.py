@@ -53,6 +53,8 @@ class SimulatedPod:
     # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    answering: set[int] = field(default_factory=set)  # Partitions that readers may ask.
+    misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
@@ -108,6 +110,7 @@ class SimulatedPod:
                 sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
                 is_damaged=entry.partition in self.damaged,
+                answers=entry.partition in self.answering,
                 format=self.format,
                 migration=self.migrations.get(entry.partition),
                 index=self.indexes.get(entry.partition),
@@ -133,7 +136,11 @@ class SimulatedPod:
             ready=self.store_id is not None and self.state == "serving",
             replicas=() if self.is_opening else tuple(replicas),
             lost=tuple(
-                LostReplica(partition=PartitionId(number), error=why)
+                LostReplica(
+                    partition=PartitionId(number),
+                    error=why,
+                    is_misplaced=number in self.misplaced,
+                )
                 for number, why in self.lost.items()
             ),
             full_volume=self.full_volume,

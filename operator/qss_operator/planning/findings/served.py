@@ -1,6 +1,6 @@
-"""Counts the partitions of a store that are served. Pure."""
+"""Counts the partitions of a store that are served, and those that answer reads. Pure."""
 
-from qss_core.model import PartitionConfiguration
+from qss_core.model import PartitionConfiguration, Role
 from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment
 from qss_operator.planning.model import Observation
 
@@ -39,3 +39,23 @@ def served(
         return before is not None and before.epoch == entry.epoch - 1 and is_served(before)
 
     return [entry for entry in known.certain if is_served(entry) or is_new(entry)]
+
+
+def counted(
+    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int
+) -> str:
+    """The number of `served` partitions as text; where more of them answer reads, both numbers.
+
+    A standby answers reads, and so does a new active before it takes batches.
+    """
+    partitions = observation.resource.spec.partitions
+    answering = {
+        replica.configuration.partition
+        for report in observation.reports.values()
+        if isinstance(known, KnownAssignment) and report.store_id == known.store_id
+        for replica in report.replicas
+        if replica.answers and replica.role is not Role.LEARNER
+    }
+    if len(answering) <= served:
+        return f"{served} of {partitions} partitions are served"
+    return f"{served} of {partitions} partitions take batches, and {len(answering)} answer reads"

@@ -2,27 +2,32 @@
 
 from collections.abc import Collection
 
+from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionId, StoreAssignment
 from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.replicas.volume.kept_files import Volume
+from qss_store.storage.replica_identity import MisplacedError
 
 _LOST = "its rows are not on the volume any more: bring them back"
 
 
-def why_not_here(volume: Volume, partition: PartitionId) -> str:
-    """The likely reason why a partition is missing on a volume, and what to do."""
+def missing_here(volume: Volume, partition: PartitionId) -> CorruptionError:
+    """The likely reason why a partition is missing on a volume, and what to do.
+
+    A MisplacedError says that the volume is another pod's.
+    """
     assignment = read_assignment(volume.path)
     present = set(volume.partitions()) - {partition}
     if assignment is None or not present:
-        return _LOST
+        return CorruptionError(_LOST)
     pods = _pods_of(assignment, present)
     if not pods or pods & _pods_of(assignment, {partition}):
-        return _LOST
+        return CorruptionError(_LOST)
     held = ", ".join(map(str, sorted(present)))
     names = " or ".join(f"pod {pod}" for pod in sorted(pods))
-    return (
-        f"this is the volume of {names}: it holds that pod's partitions ({held}), and none of this "
-        "pod's. Give each pod its own volume again; nothing is lost"
+    return MisplacedError(
+        f"this is the volume of {names}: it holds that pod's partitions ({held}). Give each pod "
+        "its own volume again; nothing is lost"
     )
 
 

@@ -19,7 +19,7 @@ from qss_core.model import (
     PartitionId,
     StoreDefinition,
 )
-from qss_store.replicas.opening.mixed_volumes import why_not_here
+from qss_store.replicas.opening.mixed_volumes import missing_here
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
@@ -210,7 +210,7 @@ class Opening:
 
     def _check_begun(self, engine: Engine, partition: PartitionId) -> None:
         if is_new(engine):
-            raise CorruptionError(why_not_here(self._volume, partition))
+            raise missing_here(self._volume, partition)
 
     def _put_aside(self, partition: PartitionId, why: str) -> None:
         """Renames the directory of a database that cannot be used; its files stay."""

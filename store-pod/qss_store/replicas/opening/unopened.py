@@ -5,6 +5,7 @@ import logging
 from qss_core.errors import CorruptionError, MalformedRequestError, StoreError
 from qss_core.model import PartitionId, PodName
 from qss_core.wire.losses import LostReplica
+from qss_store.storage.replica_identity import MisplacedError
 
 _LOG = logging.getLogger(__name__)
 
@@ -14,6 +15,7 @@ class Unopened:
 
     def __init__(self) -> None:
         self._lost: dict[PartitionId, str] = {}
+        self._misplaced: set[PartitionId] = set()
         self._spoilt: set[PartitionId] = set()
         self.waiting: dict[PartitionId, StoreError] = {}
 
@@ -25,12 +27,15 @@ class Unopened:
         """Notes a partition that could not be opened: damage is lasting, other errors may pass."""
         if isinstance(error, CorruptionError | MalformedRequestError):
             self.lose(partition, error.message)
+            if isinstance(error, MisplacedError):
+                self._misplaced.add(partition)
         else:
             self.wait(partition, error)
 
     def lose(self, partition: PartitionId, why: str) -> None:
         """Notes a partition that the pod will not try to open again."""
         self.waiting.pop(partition, None)
+        self._misplaced.discard(partition)
         self._lost[partition] = why
         _LOG.error("partition %s is not served: %s", partition, why)
 
@@ -56,6 +61,7 @@ class Unopened:
     def opened(self, partition: PartitionId) -> None:
         """Notes that the partition is open."""
         self._lost.pop(partition, None)
+        self._misplaced.discard(partition)
         self._spoilt.discard(partition)
         self.waiting.pop(partition, None)
 
@@ -70,6 +76,11 @@ class Unopened:
         """The partitions and reasons for the operator's report."""
         waiting = {number: error.message for number, error in self.waiting.items()}
         return tuple(
-            LostReplica(partition=number, error=why, is_waiting=number in waiting)
+            LostReplica(
+                partition=number,
+                error=why,
+                is_waiting=number in waiting,
+                is_misplaced=number in self._misplaced and number not in waiting,
+            )
             for number, why in sorted({**self._lost, **waiting}.items())
         )

@@ -13,3 +13,22 @@ def test_a_time_that_an_accepted_loss_left_unknown_is_not_shown_as_1970() -> Non
     times = next(iter(Times))
     assert document_of(known, times)["openedAt"] is not None
     assert document_of(lost, times)["openedAt"] is None
+
+
+def test_a_silence_of_unknown_length_is_shown_as_the_least_that_it_may_be() -> None:
+    times = next(iter(Times))
+    shown = [
+        document_of(
+            WriterReport(
+                name="job",
+                query_id="q",
+                generation=1,
+                opened_at_ms=1,
+                silent_s=12.4,
+                is_heard_of=is_heard_of,
+            ),
+            times,
+        )["state"]
+        for is_heard_of in (True, False)
+    ]
+    assert shown == ["open, 12 s silent", "open, at least 12 s silent"]

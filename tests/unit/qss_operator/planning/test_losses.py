@@ -58,11 +58,47 @@ def test_a_partition_that_cannot_be_opened_is_told_with_why() -> None:
     seen = replace(world.observation(), completed=Sequence(57))
     held = world.status().assignment
     assert held is not None
-    told = {one.partition: one.message for one in lacking(seen, held)}
+    told = {one.partition: one.why for one in lacking(seen, held)}
     assert (
         "cannot be opened (batches up to sequence 57 were completed): it was"
         in told[PartitionId(1)]
     )
+
+
+SWAPPED = "this is the volume of pod 2: give each pod its own volume again; nothing is lost"
+
+
+def test_a_volume_on_the_wrong_pod_is_to_be_put_back_and_no_loss_is_to_be_accepted() -> None:
+    world = running_store()
+    world.pods[1].lost, world.pods[1].misplaced = {1: SWAPPED}, {1}
+    world.pods[2].behind = {2: 57}
+    status, reason, message = condition(world, ConditionType.DEGRADED)
+    assert (status, reason) == ("True", "PartitionRolledBack")
+    assert f"partition 1 on word-counts-1 cannot be opened: {SWAPPED}" in message
+    way, _, last_resort = message.partition(". Only if the right volume or directory is gone")
+    assert "Bring the newer volume back, or accept the loss" in way
+    assert way.endswith("accept-data-loss=2@1"), "the advice is for the other partition alone"
+    assert "gives up all rows of partition 1, which begins empty" in last_resort
+    assert last_resort.endswith("accept-data-loss=1@1")
+    world.pods[2].behind = {}
+    assert "or accept the loss" not in condition(world, ConditionType.DEGRADED)[2]
+
+
+def test_partitions_of_one_pod_that_lack_for_one_reason_share_a_sentence() -> None:
+    world = World(resource=resource_of(spec_of(partitions=6, replicas=3)))
+    world.settle()
+    world.pods[1].lost, world.pods[1].misplaced = {1: SWAPPED, 4: SWAPPED}, {1, 4}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    assert message.startswith(f"partition 1, 4 on word-counts-1 cannot be opened: {SWAPPED}. Only")
+
+
+def test_an_empty_volume_beside_a_misplaced_one_is_not_told_to_accept_a_loss() -> None:
+    """A volume is on the wrong pod, and the pod that it belongs to has begun a new volume."""
+    world = emptied_store()
+    world.pods[2].lost, world.pods[2].misplaced = {2: SWAPPED, 5: SWAPPED}, {2, 5}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    assert message.count(f"word-counts-2: {SWAPPED}. Only if the right volume") == 1
+    assert "or accept the loss" not in message
 
 
 def test_a_partition_that_takes_no_batches_is_told_with_what_to_do() -> None:

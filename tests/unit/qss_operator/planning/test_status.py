@@ -121,6 +121,17 @@ def test_a_pod_that_was_ready_and_is_silent_is_in_trouble() -> None:
     assert ready.message == f"4 of 6 partitions are served; {said}"
 
 
+def test_partitions_that_answer_reads_and_take_no_batch_yet_are_counted() -> None:
+    """The only pod that runs begins an epoch of its partitions: it has the rows of all six."""
+    world = running_store()
+    world.pods[1].is_reachable = world.pods[2].is_reachable = False
+    world.pods[0].state = "opening"
+    world.pods[0].answering = {0, 3}
+    ready = condition(world.status(), ConditionType.READY)
+    waits = "waiting for word-counts-1, word-counts-2 to answer"
+    assert ready.message == f"0 of 6 partitions take batches, and 2 answer reads; {waits}"
+
+
 def test_a_failed_replica_is_named_with_its_error() -> None:
     world = running_store()
     world.pods[0].state = "failed"

@@ -18,8 +18,8 @@ from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.run import Display, as_typed
-from qss_spark.demo.scenarios import SCENARIOS
-from qss_spark.flights import FLIGHTS
+from qss_spark.demo.scenarios import AIRCRAFT_STATS, FLIGHTS_WEATHER, SCENARIOS
+from qss_spark.flights import FLIGHTS, read_rows, read_weather
 from qss_testing.waiting import wait_until
 
 # The program counts its starts in a file; each start ends as the list says.
@@ -207,7 +207,7 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     out = io.StringIO()
     asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
     asking.newest = Answered(3, 2, "[a] -> {'n': 1}", 7)
-    with Display(Console(file=out, width=40), "keys") as display:
+    with Display(Console(file=out, width=40), AIRCRAFT_STATS) as display:
         display.show(None, asking, 1)
         assert out.getvalue() == ""
         display.show(line(1000, 0), asking, 1)
@@ -220,10 +220,30 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     assert last.endswith("(job started 2 times)")
 
 
+def test_the_total_of_a_scenario_is_the_number_of_rows_of_its_input() -> None:
+    """The join reads both sides: counted as flights alone, its bar went beyond its end."""
+    rows = {
+        "flights": sum(1 for _ in read_rows()) - 1,  # Without the header.
+        "flights-and-weather": sum(1 for rows in (read_rows(), read_weather()) for _ in rows) - 2,
+    }
+    assert {(one.name, one.total) for one in SCENARIOS} == {
+        (one.name, rows[one.input]) for one in SCENARIOS
+    }
+    out = io.StringIO()
+    asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
+    with Display(Console(file=out, width=40), FLIGHTS_WEATHER) as display:
+        display.show(line(FLIGHTS, 0), asking, 1)
+        assert display.share < 1.0, "the weather is still to be read"
+        display.show(line(FLIGHTS_WEATHER.total - FLIGHTS, 1), asking, 1)
+        display.finish(asking, 1)
+    last = out.getvalue().splitlines()[-1]
+    assert last.startswith("stream 362,891/362,891 rows of flights and weather, batch 1, ")
+
+
 def test_the_last_plain_line_tells_of_every_flight_even_those_that_spark_did_not_count() -> None:
     out = io.StringIO()
     asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
-    with Display(Console(file=out, width=40), "keys") as display:
+    with Display(Console(file=out, width=40), AIRCRAFT_STATS) as display:
         display.show(line(1000, 0), asking, 1)
         display.show(line(FLIGHTS - 3512, 1), asking, 1)
         display.finish(asking, 1)
@@ -236,7 +256,7 @@ def test_on_a_terminal_two_lines_stay() -> None:
     out = io.StringIO()
     asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
     console = Console(file=out, width=120, force_terminal=True)
-    with Display(console, "keys") as display:
+    with Display(console, AIRCRAFT_STATS) as display:
         display.show(line(1000, 4), asking, 1)
     assert f"1000/{FLIGHTS}" in out.getvalue()
     assert "waiting for the first answer" in out.getvalue()

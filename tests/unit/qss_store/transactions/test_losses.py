@@ -107,7 +107,7 @@ def test_a_writer_that_is_known_to_be_further_stays_as_it_is() -> None:
     also = msgspec.structs.replace(told.last[0], writer="deleted")
     coordinator.apply_loss(Epoch(1), msgspec.structs.replace(told, last=(*told.last, also)))
     assert list(coordinator.writers) == ["job"]
-    assert coordinator.writer("job") == replaced(decided, closed=True)
+    assert coordinator.writer("job") == replaced(decided, closed=True, ended_by_loss_in=Epoch(1))
     assert coordinator.last_epoch > decided.writer_epoch + 1000
 
 
