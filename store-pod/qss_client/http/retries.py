@@ -9,6 +9,7 @@ from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
+HANDOVER_WAIT_MAX_S, _HANDOVER_S = 0.1, 1.0  # A planned handover is over before.
 _SHARE_MIN_S = 0.1
 _OF_SEVERAL_S = 1.0
 
@@ -86,7 +87,8 @@ def after_failure(
     is_cut_off = error.code == NotReadyError.code and attempt > 0
     refresh = error.retry is Retry.REFRESH_ROUTES or is_gone or is_cut_off
     if refresh or error.code == NotReadyError.code:
-        wait_s = min(wait_s, ROUTES_WAIT_MAX_S)
+        is_short = elapsed_s < _HANDOVER_S
+        wait_s = min(wait_s, HANDOVER_WAIT_MAX_S if is_short else ROUTES_WAIT_MAX_S)
     if elapsed_s + wait_s > limits.deadline_s:
         return None
     return RetryAt(wait_s, refresh)

@@ -3,6 +3,7 @@
 import pytest
 
 from qss_client.http.retries import (
+    HANDOVER_WAIT_MAX_S,
     ROUTES_WAIT_MAX_S,
     RetryAt,
     RetryLimits,
@@ -24,9 +25,9 @@ LIMITS = RetryLimits(deadline_s=10.0, first_wait_s=0.1, longest_wait_s=1.0)
 TINY = RetryLimits(deadline_s=0.0)
 
 
-def waits(error: StoreError, jitter: float) -> list[float]:
-    """The pauses after the first failures."""
-    again = [after_failure(error, attempt, 0.0, jitter, LIMITS) for attempt in range(6)]
+def waits(error: StoreError, jitter: float, elapsed_s: float = 0.0) -> list[float]:
+    """The pauses after the first failures, as if each of them came after `elapsed_s`."""
+    again = [after_failure(error, attempt, elapsed_s, jitter, LIMITS) for attempt in range(6)]
     return [round(one.wait_s, 6) for one in again if one is not None]
 
 
@@ -43,10 +44,15 @@ def test_waits_double_up_to_a_bound() -> None:
 
 
 @pytest.mark.parametrize("kind", [NotPresentError, NotReadyError, UnreachableError])
-def test_a_new_active_is_looked_for_four_times_a_second(kind: type[StoreError]) -> None:
+def test_a_new_active_is_looked_for_ten_times_a_second_and_later_four_times(
+    kind: type[StoreError],
+) -> None:
     error = kind("elsewhere", retry_after_ms=10)
-    assert waits(error, 1.0) == [0.1, 0.2, 0.25, 0.25, 0.25, 0.25]
-    assert waits(kind("elsewhere", retry_after_ms=5000), 1.0)[0] == ROUTES_WAIT_MAX_S
+    assert waits(error, 1.0) == [HANDOVER_WAIT_MAX_S] * 6
+    assert waits(error, 1.0, elapsed_s=1.0) == [0.1, 0.2, 0.25, 0.25, 0.25, 0.25]
+    asked = kind("elsewhere", retry_after_ms=5000)
+    assert waits(asked, 1.0)[0] == HANDOVER_WAIT_MAX_S
+    assert waits(asked, 1.0, elapsed_s=1.0)[0] == ROUTES_WAIT_MAX_S
 
 
 def test_the_first_wait_is_at_least_what_the_store_asks_for() -> None:
