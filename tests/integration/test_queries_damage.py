@@ -1,7 +1,9 @@
 """Readers that meet damaged rows: another replica answers, and the damaged one is replaced."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
@@ -48,6 +50,37 @@ async def test_another_replica_answers_and_the_pod_reports_the_damage(
     assert b"NOT_READY" in refused
     assert b"a block is damaged" in refused
     await cluster.put_values(VALUES)  # Until then it goes on.
+
+
+@pytest.mark.parametrize("rows_before", [0, 600], ids=["at its beginning", "in its middle"])
+async def test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy(
+    start_cluster: StartCluster, api: MakeApi, rows_before: int
+) -> None:
+    standby = configuration(0, 0, standbys=[1], epoch=3)
+    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
+    await cluster.until_level()
+    await cluster.put_values({f"k{number:04}": number for number in range(1000)})
+    await cluster.until_level()
+    registry, partition = cluster.nodes[0].pod.registry, PartitionId(0)
+    copy = cluster.nodes[1].pod.registry.replicas[partition]
+    damaged = registry.replicas[partition]
+    assert damaged.view is not None
+    whole = damaged.view.snapshot
+
+    def scan(**bounds: Any) -> Iterator[tuple[bytes, bytes]]:
+        yield from islice(whole.scan(**bounds), rows_before)
+        registry.replicas[partition] = copy
+        raise CorruptionError("a block is damaged")
+
+    rows = create_autospec(FamilyView, instance=True)
+    rows.scan.side_effect = scan
+    damaged.current_view.view = replace(damaged.view, snapshot=rows)
+    try:
+        await api(cluster).get(f"{SCAN}?scope=local&limit=1000")
+        assert registry.replicas[partition] is copy, "the scan met the damage"
+        assert copy.health.damage is None
+    finally:
+        registry.replicas[partition] = damaged
 
 
 async def test_an_only_replica_says_so_and_goes_on(

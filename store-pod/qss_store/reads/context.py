@@ -16,6 +16,7 @@ from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import Answer, Answers, Ask, scatter
 from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
 from qss_store.runtime.settings import Settings
 
 _NONE: Mapping[PartitionId, StoreError] = MappingProxyType({})
@@ -100,23 +101,29 @@ class ReadContext:
         async def ask_known(
             ordinal: Ordinal, asked: list[PartitionId], timeout_s: float
         ) -> Answers[Answer]:
+            here = {one: pod.registry.replicas.get(one) for one in asked}
             try:
                 answers = await ask(ordinal, asked, timeout_s)
             except CorruptionError as error:
                 answers = dict.fromkeys(asked, error)
             if ordinal != pod.ordinal:
                 return answers
-            return {one: self._known(one, answer) for one, answer in answers.items()}
+            return {one: self._known(one, answer, here[one]) for one, answer in answers.items()}
 
         if routers:
             pods = pod.registry.placed().pods
             found |= await scatter(routers, ask_known, pods, deadline, pod.clock)
         return found
 
-    def _known(self, partition: PartitionId, answer: Answer | StoreError) -> Answer | StoreError:
-        """A local answer; damage is told to the pod, and another replica is asked."""
+    def _known(
+        self, partition: PartitionId, answer: Answer | StoreError, asked: Replica | None
+    ) -> Answer | StoreError:
+        """An answer of the replica that was `asked` here.
+
+        Damage is told to the pod, and another replica is asked.
+        """
         if isinstance(answer, CorruptionError):
-            return self.pod.registry.found_damage(partition, answer)
+            return self.pod.registry.found_damage(partition, answer, asked)
         return answer
 
     def _router(

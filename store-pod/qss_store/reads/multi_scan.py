@@ -115,7 +115,7 @@ class Scan:
     def _told(self, partition: PartitionId, error: StoreError, source: Source | None) -> StoreError:
         """The error of a partition; damage that a local scan meets is told to the pod."""
         if isinstance(source, LocalSource) and isinstance(error, CorruptionError):
-            return self.reader.pod.registry.found_damage(partition, error)
+            return self.reader.pod.registry.found_damage(partition, error, source.replica)
         return error
 
     def _left_after_failure(self, piece: Piece, source: Source | None) -> Piece:

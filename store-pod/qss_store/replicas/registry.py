@@ -157,14 +157,17 @@ class Registry:
             )
         return replica
 
-    def found_damage(self, partition: PartitionId, error: CorruptionError) -> StoreError:
+    def found_damage(
+        self, partition: PartitionId, error: CorruptionError, met_in: Replica | None = None
+    ) -> StoreError:
         """The error of a reader that met damage, which the pod reports.
 
         The replica goes on until the operator has another one take over. A partition with other
-        in-sync replicas is read from them.
+        in-sync replicas is read from them. `met_in` is the replica that was read, where the caller
+        knows it: a copy that has taken its place meanwhile is not the damaged one.
         """
         replica = self.replicas.get(partition)
-        if replica is not None:
+        if replica is not None and (met_in is None or met_in is replica):
             replica.health.meet_damage(error)
         if not {*self.configuration(partition).in_sync} - {self._ordinal}:
             return error

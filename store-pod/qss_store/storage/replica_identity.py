@@ -1,6 +1,7 @@
 """The configuration, store and pod that a replica's database belongs to, in its meta family.
 
-The family also tells that a block of the database is known to be damaged.
+The family also tells that a block of the database is known to be damaged, and when all rows were
+last read for damage.
 A database has an id of its own: another database in its place, even an empty one, has another id.
 """
 
@@ -22,6 +23,7 @@ _DEFINITION = b"definition"
 _ORDINAL = b"ordinal"
 _DATABASE = b"database"
 _DAMAGE = b"damage"
+_READ_AT = b"read-at"
 
 
 def newest_configuration(
@@ -91,9 +93,10 @@ def put_database_id(batch: Batch, engine: Engine) -> None:
 
 
 def put_new_owner(batch: Batch, pod: Ordinal) -> None:
-    """Makes a copied database one of this pod, with an id of its own."""
+    """Makes a copied database one of this pod, with an id of its own; nobody has read its rows."""
     batch.put(META, _ORDINAL, _encoded(pod))
     batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
+    batch.delete(META, _READ_AT)
 
 
 def known_damage(meta: Mapping[bytes, bytes]) -> CorruptionError | None:
@@ -113,6 +116,17 @@ def put_damage(batch: Batch, error: CorruptionError | None) -> None:
         batch.delete(META, _DAMAGE)
     else:
         batch.put(META, _DAMAGE, error.message.encode())
+
+
+def last_read_ms(meta: Mapping[bytes, bytes]) -> int | None:
+    """The time of day at which the last pass over all rows ended; None where there was none."""
+    kept = meta.get(_READ_AT)
+    return None if kept is None else int(kept)
+
+
+def put_last_read(batch: Batch, at_ms: int) -> None:
+    """Adds the end of a pass over all rows to a batch."""
+    batch.put(META, _READ_AT, str(at_ms).encode())
 
 
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:

@@ -76,5 +76,5 @@ def build_pod(
         receiver=Receiver(pod.registry, copies),
         snapshots=Snapshots(pod, config.directory),
         copies=copies,
-        scrubber=Scrubber(pod.registry.replicas, pod.registry.found_damage, settings),
+        scrubber=Scrubber(pod.registry.replicas, pod.registry.found_damage, settings, clock),
     )

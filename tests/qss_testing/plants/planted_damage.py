@@ -52,11 +52,88 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/replica_health.py",
-                "        put_damage(batch, damage)\n",
-                "        put_damage(batch, None)\n",
+                "            put_damage(batch, error)\n",
+                "            put_damage(batch, None)\n",
             ),
         ),
         f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",
+    ),
+    Plant(
+        "damage that is met again during a pass is forgotten",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "            if health.damage is known:\n",
+                "            if known is not None:\n",
+            ),
+        ),
+        f"{_SCRUBBER}::test_damage_that_is_met_again_during_a_pass_keeps_its_mark",
+    ),
+    Plant(
+        "a restart forgets when the last pass ended",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_health.py",
+                "        put_last_read(batch, at_ms)\n",
+                "",
+            ),
+        ),
+        f"{_SCRUBBER}::test_a_pass_is_due_a_rest_after_the_last_one_also_after_a_restart",
+    ),
+    Plant(
+        "a pass that ended in the future counts",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "not 0 <= self._clock.wall_ms() - last_ms < rest_ms\n",
+                "not self._clock.wall_ms() - last_ms < rest_ms\n",
+            ),
+        ),
+        f"{_SCRUBBER}::test_a_pass_that_ended_in_the_future_does_not_count",
+    ),
+    Plant(
+        "a copy was read when its source was",
+        (
+            Change(
+                f"{_STORE}/storage/replica_identity.py", "    batch.delete(META, _READ_AT)\n", ""
+            ),
+        ),
+        f"{_SCRUBBER}::test_nobody_has_read_the_rows_of_a_new_copy",
+    ),
+    Plant(
+        "a pod that has just started reads its rows",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "min(_LOOK_S, self._settings.scrub_rest_s)",
+                "0",
+            ),
+        ),
+        f"{_SCRUBBER}::test_a_pod_that_has_just_started_reads_nothing_yet",
+    ),
+    Plant(
+        "a scan of a replaced replica marks the copy",
+        (
+            Change(
+                f"{_STORE}/replicas/registry.py",
+                "(met_in is None or met_in is replica):\n",
+                "True:\n",
+            ),
+        ),
+        "tests/integration/test_queries_damage.py"
+        "::test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy",
+    ),
+    Plant(
+        "a loss that was accepted in the log does not count",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "                elif isinstance(command, AcceptLoss):\n"
+                "                    last = max(last, command.held.sequence)\n",
+                "",
+            ),
+        ),
+        f"{_FAILURES}::test_a_loss_that_was_accepted_in_the_log_counts_before_it_is_applied",
     ),
     Plant(
         "a damaged active keeps its lease from the next one",

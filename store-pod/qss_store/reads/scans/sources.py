@@ -33,6 +33,7 @@ from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 from qss_store.reads.scans.open_scan import RowScan
 from qss_store.reads.scans.replica_reads import NO_ROWS, SCAN_ROWS_MAX, Chunk
+from qss_store.replicas.replica import Replica
 from qss_store.runtime.heavy_turns import HeavyTurns
 
 
@@ -82,6 +83,11 @@ class LocalSource:
         self._patience_s = patience_s
         self._seconds = 0.0
         self._has_begun = False
+
+    @property
+    def replica(self) -> Replica:
+        """The replica that is read; another one may have its place by now."""
+        return self._reading.replica
 
     async def more(self) -> Chunk:
         now = self._clock.monotonic_s()

@@ -12,8 +12,13 @@ from qss_core.errors import (
     StoreTypeRefusedError,
 )
 from qss_core.model import PartitionId
-from qss_store.storage.engine import Engine
-from qss_store.storage.replica_identity import known_damage, put_damage
+from qss_store.storage.engine import Batch, Engine
+from qss_store.storage.replica_identity import (
+    known_damage,
+    last_read_ms,
+    put_damage,
+    put_last_read,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,6 +33,7 @@ class ReplicaHealth:
         self._partition = partition
         self._engine = engine
         self.damage = known_damage(meta)  # What a reader met, while the replica goes on.
+        self.last_read_ms = last_read_ms(meta)  # The end of the last pass over all rows.
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -45,18 +51,27 @@ class ReplicaHealth:
         is_new, self.damage = self.damage is None, error  # Each meeting is another object.
         if is_new:
             _LOG.error("partition %s has a damaged block: %s", self._partition, error.message)
-            self._keep(error)
+            batch = self._engine.batch()
+            put_damage(batch, error)
+            self._keep(batch)
 
     def forget_damage(self) -> None:
         """Forgets the damage, after all rows were read and none was damaged."""
         if self.damage is not None:
             _LOG.warning("partition %s has no damaged block any more", self._partition)
             self.damage = None
-            self._keep(None)
+            batch = self._engine.batch()
+            put_damage(batch, None)
+            self._keep(batch)
 
-    def _keep(self, damage: CorruptionError | None) -> None:
+    def was_read(self, at_ms: int) -> None:
+        """Notes and keeps when a pass over all rows ended, at its end or at a damaged block."""
+        self.last_read_ms = at_ms
         batch = self._engine.batch()
-        put_damage(batch, damage)
+        put_last_read(batch, at_ms)
+        self._keep(batch)
+
+    def _keep(self, batch: Batch) -> None:
         try:
             self._engine.write(batch)
         except StoreError as error:

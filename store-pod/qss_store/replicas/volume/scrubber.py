@@ -2,19 +2,22 @@
 
 Disks change old bytes, and nobody finds out before a reader or a compaction meets them: until then
 all replicas of a partition may be damaged, each at another place. RocksDB checks each block that it
-reads.
+reads. Each database keeps when its last pass ended, so that a pod that is restarted each day makes
+its passes all the same.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import PartitionId
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.settings import Settings
 
 _LOG = logging.getLogger(__name__)
+_LOOK_S = 600.0  # The first look comes that long after the start: a pod that recovers is busy.
 
 
 class Scrubber:
@@ -23,38 +26,53 @@ class Scrubber:
     def __init__(
         self,
         replicas: Mapping[PartitionId, Replica],
-        found: Callable[[PartitionId, CorruptionError], StoreError],
+        found: Callable[[PartitionId, CorruptionError, Replica], StoreError],
         settings: Settings,
+        clock: Clock,
     ) -> None:
         """`found` is told of damage, as `Registry.found_damage`."""
         self._replicas = replicas
         self._found = found
         self._settings = settings
+        self._clock = clock
 
     async def run(self) -> None:
-        """Makes a pass, rests, and so on; makes none where `scrub_bytes_per_s` is 0."""
+        """Looks again and again which replicas are due; never where `scrub_bytes_per_s` is 0."""
         while self._settings.scrub_bytes_per_s:
-            await asyncio.sleep(self._settings.scrub_rest_s)
+            await asyncio.sleep(min(_LOOK_S, self._settings.scrub_rest_s))
             try:
                 await self.round()
             except Exception:  # noqa: BLE001 the top of a task.
                 _LOG.exception("reading the databases for damage failed, the next pass tries again")
 
     async def round(self) -> None:
-        """Reads all rows of all replicas that serve."""
+        """Reads all rows of the replicas that serve and whose last pass ended long ago."""
         for partition in sorted(self._replicas):
             replica = self._replicas.get(partition)
             if replica is None or replica.view is None or replica.has_failed:
                 continue
-            known = replica.health.damage
-            try:
-                is_whole = await self._read(partition, replica)
-                if is_whole and replica.health.damage is known:
-                    replica.health.forget_damage()
-            except CorruptionError as error:
-                self._found(partition, error)
-            except StoreError as error:
-                _LOG.info("partition %s was not read for damage: %s", partition, error.message)
+            if self._is_due(replica):
+                await self._pass(partition, replica)
+
+    def _is_due(self, replica: Replica) -> bool:
+        """Whether the rest is over; a time in the future is of a clock that was wrong."""
+        last_ms, rest_ms = replica.health.last_read_ms, self._settings.scrub_rest_s * 1000
+        return last_ms is None or not 0 <= self._clock.wall_ms() - last_ms < rest_ms
+
+    async def _pass(self, partition: PartitionId, replica: Replica) -> None:
+        health = replica.health
+        known = health.damage
+        try:
+            if not await self._read(partition, replica):
+                return
+            if health.damage is known:
+                health.forget_damage()
+        except CorruptionError as error:
+            self._found(partition, error, replica)
+        except StoreError as error:
+            _LOG.info("partition %s was not read for damage: %s", partition, error.message)
+            return
+        health.was_read(self._clock.wall_ms())
 
     async def _read(self, partition: PartitionId, replica: Replica) -> bool:
         """Returns whether the pass came to the end of all rows."""
