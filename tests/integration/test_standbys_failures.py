@@ -8,8 +8,10 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionId, Sequence, StoreSettings
+from qss_core.wire.losses import BatchesHeld
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.engine import CHANGELOG
+from qss_store.transactions.commands import AcceptLoss
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import (
     WriteCluster,
@@ -130,6 +132,27 @@ async def test_a_log_that_cannot_be_read_fails_its_replica_and_no_report(tmp_pat
         assert (report.state, report.is_damaged) == ("failed", True)
         with pytest.raises(AssertionError):
             await staging
+
+
+async def test_a_loss_that_was_accepted_in_the_log_counts_before_it_is_applied(
+    tmp_path: Path,
+) -> None:
+    """The active that begins its epoch need not wait for another one: the person gave it up."""
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster)
+        pod, active = cluster.pods[0].pod, replica_of(cluster, 0)
+        await cluster.stop_pod(1)
+        nine = Sequence(9)
+        held = BatchesHeld(sequence=nine, completed=nine, decided=nine, position={}, last=())
+        accepting = active.append(AcceptLoss(held=held))
+        await cluster.assign([configuration(0, 0, epoch=3, standbys=[1])])
+        pod.registry.completion.learn(completed=nine)
+        (report,) = pod.report().replicas
+        assert (report.state, report.completed) == ("opening", None)
+        pod.registry.completion.learn(completed=Sequence(10))
+        (report,) = pod.report().replicas
+        assert (report.state, report.completed) == ("behind", 10)
+        assert not accepting.done(), "the standby that is away has yet to acknowledge it"
 
 
 async def test_a_damaged_active_releases_its_lease_to_the_next_one(tmp_path: Path) -> None:
