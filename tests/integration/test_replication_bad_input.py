@@ -7,20 +7,25 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Sequence
 from qss_core.wire.messages import encode
 from qss_store.replication.frames import FRAME_BYTES_MAX
 from qss_store.replication.messages import (
     APPEND_PATH,
+    COMPARE_PATH,
     HELLO_PATH,
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,
     SNAPSHOT_PATH,
+    UNLIKE_PATH,
     AppendRequest,
+    CompareAnswer,
+    CompareRequest,
     HelloRequest,
     SnapshotManifest,
     SnapshotPartRequest,
     SnapshotRequest,
+    UnlikeRequest,
     decode_message,
     encode_message,
 )
@@ -29,7 +34,15 @@ from qss_testing.clients.http import Answer
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
 
-PATHS = (HELLO_PATH, APPEND_PATH, SNAPSHOT_PATH, SNAPSHOT_PART_PATH, SNAPSHOT_END_PATH)
+PATHS = (
+    HELLO_PATH,
+    APPEND_PATH,
+    SNAPSHOT_PATH,
+    SNAPSHOT_PART_PATH,
+    SNAPSHOT_END_PATH,
+    COMPARE_PATH,
+    UNLIKE_PATH,
+)
 _TOO_HIGH = 2**53 + 1
 
 
@@ -93,6 +106,43 @@ async def test_an_epoch_that_no_planner_publishes_is_refused(cluster: WriteClust
     assert forged != message
     refused(await send(cluster, HELLO_PATH, forged), 400, "MALFORMED_REQUEST")
     assert encode(cluster.pods[0].pod.report()).count(b'"epoch":2') == 1
+
+
+async def test_a_comparison_is_of_rows_that_the_active_may_have(cluster: WriteCluster) -> None:
+    asked = CompareRequest(
+        store_id=cluster.definition.store_id,
+        sender=Ordinal(0),
+        configuration=cluster.configurations[0],
+        sequence=Sequence(0),
+        rows=0,
+    )
+    for wrong in (replace(asked, rows=-1), replace(asked, rows=10**9), replace(asked, part=1)):
+        refused(await send(cluster, COMPARE_PATH, wrong, pod=1), 400, "MALFORMED_REQUEST")
+    refused(await send(cluster, COMPARE_PATH, asked, pod=0), 409, "STALE_EPOCH")
+    other = replace(asked, configuration=replace(asked.configuration, epoch=Epoch(3)))
+    refused(await send(cluster, COMPARE_PATH, other, pod=1), 409, "STALE_EPOCH")
+    answer = await send(cluster, COMPARE_PATH, asked, pod=1)
+    assert decode_message(answer.body, CompareAnswer).digest is not None
+    later = replace(asked, sequence=Sequence(1))
+    answer = await send(cluster, COMPARE_PATH, later, pod=1)
+    assert decode_message(answer.body, CompareAnswer).digest is None, "no such batch came"
+
+
+async def test_an_active_of_another_epoch_has_no_replica_made_anew(cluster: WriteCluster) -> None:
+    held = cluster.configurations[0]
+    message = UnlikeRequest(
+        store_id=cluster.definition.store_id,
+        sender=Ordinal(0),
+        configuration=replace(held, epoch=Epoch(1)),
+        why="other rows",
+    )
+    refused(await send(cluster, UNLIKE_PATH, message, pod=1), 409, "STALE_EPOCH")
+    refused(
+        await send(cluster, UNLIKE_PATH, replace(message, configuration=held)), 409, "STALE_EPOCH"
+    )
+    for pod in (0, 1):
+        (report,) = cluster.pods[pod].pod.report().replicas
+        assert not report.has_damage
 
 
 async def test_a_snapshot_is_for_a_pod_that_has_a_replica(cluster: WriteCluster) -> None:

@@ -61,7 +61,10 @@ def scrubber(cluster: WriteCluster, rest_s: float = 0.0, clock: SetClock | None 
     settings = replace(
         cluster.pods[0].services.settings, scrub_bytes_per_s=1 << 40, scrub_rest_s=rest_s
     )
-    return Scrubber(registry.replicas, registry.found_damage, settings, clock or SetClock())
+    compare = cluster.pods[0].services.row_comparison.compare
+    return Scrubber(
+        registry.replicas, registry.found_damage, compare, settings, clock or SetClock()
+    )
 
 
 @asynccontextmanager
@@ -90,10 +93,10 @@ async def test_damage_that_nobody_reads_is_found_and_reported(
         await cluster.until_led()
         await filled(cluster)
         await scrubber(cluster).round()
-        assert "damaged block" not in caplog.text
+        assert "is damaged" not in caplog.text
         table, whole = damage(tmp_path / "0")
         await scrubber(cluster).round()
-        assert "partition 0 has a damaged block" in caplog.text
+        assert "partition 0 is damaged" in caplog.text
         (report,) = cluster.pods[0].pod.report().replicas
         assert report.has_damage
         assert report.state == "serving", "it goes on until another one takes over"
@@ -183,11 +186,13 @@ def test_a_pod_that_has_just_started_reads_nothing_yet() -> None:
     def found(_: PartitionId, error: CorruptionError, __: Replica) -> StoreError:
         return error
 
+    async def compare(_: Replica) -> None: ...
+
     async def story() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ForwardLoop)
         async with started_replica(MemoryEngine()) as replica:
-            scrubber = Scrubber({P0: replica}, found, Settings(), SetClock())
+            scrubber = Scrubber({P0: replica}, found, compare, Settings(), SetClock())
             reading = asyncio.create_task(scrubber.run())
             await asyncio.sleep(0)
             for seconds in (300, 290):

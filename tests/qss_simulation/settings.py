@@ -14,6 +14,7 @@ OF_SCENARIOS = Settings(
     slice_rows_max=8,
     migration_step_rows=5,
     migration_retry_s=0.5,
+    scrub_bytes_per_s=0,
 )
 
 
@@ -31,4 +32,5 @@ def settings_of(random: Random) -> Settings:
         decoded_rows_bytes_max=random.choice([0, 4 * 1024 * 1024]),
         migration_step_rows=5,
         migration_retry_s=0.5,
+        scrub_rest_s=7.0,
     )

@@ -29,6 +29,7 @@ from qss_operator.planning.findings.obstacles import (
     failed_replicas,
     obstacles,
     refusals,
+    unlike_message,
 )
 from qss_operator.planning.findings.rebalancing import Rebalance, rebalance_of
 from qss_operator.planning.findings.served import counted, served
@@ -63,6 +64,7 @@ STOPPED = "Stopped"
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
 REPLICA_DAMAGED = "ReplicaDamaged"
+REPLICAS_DIFFER = "ReplicasDiffer"
 
 
 def status_of(observation: Observation, now: str) -> StoreStatus:
@@ -301,6 +303,8 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
         return yes, REPLICA_FAILED, listed(failed)
     if damaged := damaged_message(observation):
         return yes, REPLICA_DAMAGED, damaged
+    if unlike := unlike_message(observation):
+        return yes, REPLICAS_DIFFER, unlike
     if full := full_volumes_message(observation):
         return yes, VOLUME_FULL, full
     return _lesser_trouble(observation, known)

@@ -36,6 +36,15 @@ class IndexReport(Wire, frozen=True, kw_only=True):
     rows_left: int
 
 
+class UnlikeRows(Wire, frozen=True, kw_only=True):
+    """An active and in-sync standbys whose rows differ, and nobody can tell which are right."""
+
+    pods: tuple[Ordinal, ...]  # The active's pod is one of them.
+    epoch: Epoch  # In which they were compared.
+    sequence: Sequence  # Of the batch after which they were compared.
+    offset: Offset  # All entries below it were applied.
+
+
 class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The state of one replica. `state` is opening, serving, failed or behind.
 
@@ -78,6 +87,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     is_compared: bool = False
     # Whether, as the active, it would wait for the end of a promise that no answer can end.
     waits_for_lease: bool = False
+    unlike: UnlikeRows | None = None  # Of an active.
 
 
 class FullVolume(Wire, frozen=True, kw_only=True):

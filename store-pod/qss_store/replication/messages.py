@@ -9,7 +9,15 @@ from typing import TypeVar
 import msgspec
 
 from qss_core.errors import MalformedRequestError
-from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, StoreId
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    Sequence,
+    StoreId,
+)
 from qss_core.wire.messages import Problem
 from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, Moment, StepBack
@@ -20,6 +28,8 @@ APPEND_PATH = "replication/append"
 SNAPSHOT_PATH = "replication/snapshot"
 SNAPSHOT_PART_PATH = "replication/snapshot-part"
 SNAPSHOT_END_PATH = "replication/snapshot-end"
+COMPARE_PATH = "replication/compare"
+UNLIKE_PATH = "replication/unlike"
 Message = TypeVar("Message")
 
 
@@ -133,6 +143,38 @@ class SnapshotEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The learner needs the snapshot no longer."""
 
     snapshot: str
+
+
+class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An active asks a standby for the digest of some rows, in the state after one batch.
+
+    These are the rows of a part of the store behind the key `after` (None: the first ones) up to
+    `last_key` (None: to the end). The active has `rows` of them.
+    """
+
+    store_id: StoreId
+    sender: Ordinal
+    configuration: PartitionConfiguration
+    sequence: Sequence  # Of the batch.
+    part: int = 0
+    after: bytes | None = None
+    last_key: bytes | None = None
+    rows: int
+
+
+class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The digest; None where the standby shows another state."""
+
+    digest: bytes | None
+
+
+class UnlikeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An active tells a standby that it has other rows than most replicas."""
+
+    store_id: StoreId
+    sender: Ordinal
+    configuration: PartitionConfiguration
+    why: str
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ class Settings:
     # Decoded rows of staged chunks, kept for their commits. A chunk gets a quarter at most.
     decoded_rows_bytes_max: int = 4 * 1024 * 1024
     maintenance_interval_s: float = 30.0
-    # The databases are read for damage at this rate; 0: never. Each one rests after its pass.
+    # Databases are read for damage, and compared, at this rate; 0: never. Each rests afterwards.
     scrub_bytes_per_s: int = 1024 * 1024
     scrub_rest_s: float = 24 * 3600.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.

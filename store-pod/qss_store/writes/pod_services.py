@@ -11,6 +11,7 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.sending.receiver import Receiver
+from qss_store.replicas.sending.row_comparison import RowComparison
 from qss_store.replicas.sending.senders import Senders
 from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
 from qss_store.replicas.sending.snapshots import Snapshots
@@ -40,6 +41,7 @@ class PodServices:
     receiver: Receiver
     snapshots: Snapshots
     copies: SnapshotCopies
+    row_comparison: RowComparison
     scrubber: Scrubber
 
 
@@ -56,6 +58,7 @@ def build_pod(
     pod = Pod(config, open_engine, clock, metrics or Metrics(), salvage_engine)
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
+    row_comparison = RowComparison(pod.registry, transport, settings)
     copies = SnapshotCopies(pod, config.directory, transport, settings.replica_timeout_s)
     return PodServices(
         settings=settings,
@@ -76,5 +79,12 @@ def build_pod(
         receiver=Receiver(pod.registry, copies),
         snapshots=Snapshots(pod, config.directory),
         copies=copies,
-        scrubber=Scrubber(pod.registry.replicas, pod.registry.found_damage, settings, clock),
+        row_comparison=row_comparison,
+        scrubber=Scrubber(
+            pod.registry.replicas,
+            pod.registry.found_damage,
+            row_comparison.compare,
+            settings,
+            clock,
+        ),
     )

@@ -103,15 +103,32 @@ class PodProcess:
         network.listen(host, self.handle)
         await pod.start(compares=True)
         await services.comparison.first()
-        async with asyncio.TaskGroup() as group:
-            for work in (
-                services.sweeper.run(),
-                services.comparison.run(),
-                pod.keep_sync_marks(),
-                Migrator(pod, services.settings).run(),
-                services.senders.run(),
-            ):
-                group.create_task(work)
+        works = [
+            services.sweeper.run(),
+            services.comparison.run(),
+            pod.keep_sync_marks(),
+            Migrator(pod, services.settings).run(),
+            services.senders.run(),
+        ]
+        if services.settings.scrub_bytes_per_s:
+            works.append(self._compare_rows())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in works:
+                    group.create_task(work)
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    async def _compare_rows(self) -> None:
+        """Compares the rows of this pod's actives with those of their standbys: no rows differ."""
+        while True:
+            await asyncio.sleep(self.services.settings.scrub_rest_s)
+            for replica in [*self.pod.registry.replicas.values()]:
+                if replica.view is not None and not replica.has_failed:
+                    await self.services.row_comparison.compare(replica)
+                found = replica.health.unlike or replica.health.damage
+                if found is not None:
+                    raise HistoryError(f"replicas of one partition have other rows: {found}")
 
     async def handle(self, request: Request) -> bytes:
         """The body of the answer. Raises StoreError."""

@@ -7,16 +7,20 @@ from io import BufferedIOBase, BytesIO
 from qss_core.errors import MalformedRequestError, UnreachableError
 from qss_store.replication.messages import (
     APPEND_PATH,
+    COMPARE_PATH,
     HELLO_PATH,
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,
     SNAPSHOT_PATH,
+    UNLIKE_PATH,
     AppendRequest,
+    CompareRequest,
     Done,
     HelloRequest,
     SnapshotEnd,
     SnapshotPartRequest,
     SnapshotRequest,
+    UnlikeRequest,
     decode_message,
     encode_message,
 )
@@ -67,4 +71,8 @@ async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> b
         case str() if path == SNAPSHOT_END_PATH:
             await snapshots.end(decode_message(body, SnapshotEnd).snapshot)
             return encode_message(Done())
+        case str() if path == COMPARE_PATH:
+            return encode_message(await receiver.compare(decode_message(body, CompareRequest)))
+        case str() if path == UNLIKE_PATH:
+            return encode_message(await receiver.unlike(decode_message(body, UnlikeRequest)))
     raise MalformedRequestError(f"no such path: {path}")

@@ -11,6 +11,10 @@ _MEMBERSHIP = "operator/qss_operator/planning/membership"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _FAILURES = "tests/integration/test_standbys_failures.py"
 _SCRUBBER = "tests/integration/test_scrubber.py"
+_ROWS = "tests/integration/test_row_comparison.py"
+_COMPARISON = f"{_STORE}/replicas/sending/row_comparison.py"
+_DIGEST = f"{_STORE}/storage/views/row_digest.py"
+_RECEIVER = f"{_STORE}/replicas/sending/receiver.py"
 
 DAMAGE_PLANTS = (
     Plant(
@@ -182,6 +186,110 @@ DAMAGE_PLANTS = (
         ),
         "tests/unit/qss_store/replicas/test_volume_watch.py"
         "::test_the_watch_ends_where_the_volume_answers_nothing_but_errors",
+    ),
+    Plant(
+        "older versions are not compared",
+        (
+            Change(
+                _COMPARISON,
+                "            if part == len(parts_of(view)):\n",
+                "            if part == 1:\n",
+            ),
+        ),
+        f"{_ROWS}::test_all_versions_of_a_key_are_compared",
+    ),
+    Plant(
+        "timestamps are compared",
+        (
+            Change(
+                _DIGEST,
+                "    if view.format is not Format.Plain:\n",
+                "    if view.format is None:\n",
+            ),
+        ),
+        f"{_ROWS}::test_a_timestamp_that_a_migration_may_have_lost_does_not_count",
+    ),
+    Plant(
+        "one of two unlike replicas is right",
+        (
+            Change(
+                f"{_STORE}/replication/majority.py",
+                "    if 2 * votes <= len(digests):\n",
+                "    if 3 * votes <= len(digests):\n",
+            ),
+        ),
+        f"{_ROWS}::test_nobody_can_tell_which_of_two_unlike_replicas_is_right",
+    ),
+    Plant(
+        "a row more at the end of a standby is not compared",
+        (Change(_DIGEST, "upper, count + 1, None)", "upper, count, None)"),),
+        f"{_ROWS}::test_nobody_can_tell_which_of_two_unlike_replicas_is_right",
+    ),
+    Plant(
+        "a standby compares the state that it has",
+        (
+            Change(
+                _RECEIVER,
+                "        if view is None or view.sequence != request.sequence:\n",
+                "        if view is None:\n",
+            ),
+        ),
+        "tests/integration/test_replication_bad_input.py"
+        "::test_a_comparison_is_of_rows_that_the_active_may_have",
+    ),
+    Plant(
+        "a damaged standby votes",
+        (
+            Change(
+                _RECEIVER, "        if replica.health.damage is not None:\n", "        if False:\n"
+            ),
+        ),
+        f"{_ROWS}::test_a_damaged_standby_and_one_that_is_away_are_left_out",
+    ),
+    Plant(
+        "a restart forgets that replicas are unlike",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_health.py",
+                "        if self.unlike is not None:\n            return\n",
+                "",
+            ),
+        ),
+        f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+    ),
+    Plant(
+        "unlike replicas are not compared in the next epoch",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "unlike is not None and unlike.epoch != replica.log.configuration.epoch:\n",
+                "False:\n",
+            ),
+        ),
+        f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+    ),
+    Plant(
+        "unlike replicas are told of another epoch",
+        (
+            Change(
+                f"{_STORE}/replicas/report.py",
+                "unlike if is_active and is_of_epoch(unlike, replica) else None",
+                "unlike if is_active else None",
+            ),
+        ),
+        f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+    ),
+    Plant(
+        "an active of another epoch has a standby made anew",
+        (
+            Change(
+                _RECEIVER,
+                "        check_follows(replica.log, configuration)\n        return partition",
+                "        return partition",
+            ),
+        ),
+        "tests/integration/test_replication_bad_input.py"
+        "::test_an_active_of_another_epoch_has_no_replica_made_anew",
     ),
 )
 

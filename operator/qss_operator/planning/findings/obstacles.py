@@ -66,7 +66,7 @@ def broken_pods(observation: Observation) -> list[str]:
 
 
 def damaged_message(observation: Observation) -> str | None:
-    """The replicas with a damaged block that serve, and what becomes of them; None without any."""
+    """The damaged replicas that serve, and what becomes of them; None without any."""
     told = [
         f"partition {replica.configuration.partition} on {report.pod}"
         for report in observation.reports.values()
@@ -76,9 +76,29 @@ def damaged_message(observation: Observation) -> str | None:
     if not told:
         return None
     return (
-        f"a block of {listed(told)} is damaged, and its rows cannot be read there. Where a replica "
-        "in sync is without damage, it leads, and the damaged one is copied from it. Where none "
-        "is, all other rows are served: write the store's rows again"
+        f"{listed(told)} is damaged: a block cannot be read there, or most replicas have other "
+        "rows. Where a replica in sync is without damage, it leads, and the damaged one is copied "
+        "from it. Where none is, all other rows are served: write the store's rows again"
+    )
+
+
+def unlike_message(observation: Observation) -> str | None:
+    """The partitions whose replicas have other rows, and what a person can do; None without any."""
+    told = [
+        f"partition {replica.configuration.partition} (epoch {unlike.epoch}): pods "
+        f"{listed([str(pod) for pod in unlike.pods])} after batch {unlike.sequence}, with the "
+        f"entries below {unlike.offset}"
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if (unlike := replica.unlike) is not None
+    ]
+    if not told:
+        return None
+    return (
+        f"replicas have other rows, and nobody can tell which are right: {listed(told)}. Reads and "
+        "writes go on with those of the active. To keep these, set spec.standbys to 0, and back "
+        "when the standbys are gone; to keep a standby's, make it the active before (qss move). "
+        "Or write the store's rows again"
     )
 
 

@@ -12,11 +12,13 @@ from qss_store.replicas.sending.snapshots import Snapshots
 from qss_store.replication.frames import FRAME_BYTES_MAX, frames_bytes
 from qss_store.replication.messages import (
     AppendRequest,
+    CompareRequest,
     Done,
     HelloRequest,
     SnapshotEnd,
     SnapshotPartRequest,
     SnapshotRequest,
+    UnlikeRequest,
     decode_message,
     encode_message,
 )
@@ -81,6 +83,16 @@ class ReplicationApi:
         """Deletes a snapshot that its learner has read."""
         await self._snapshots.end(decode_message(await self._body(request), SnapshotEnd).snapshot)
         return _response(Done())
+
+    async def compare(self, request: web.Request) -> web.Response:
+        """Answers the digest of some rows of a standby."""
+        message = decode_message(await self._body(request), CompareRequest)
+        return _response(await self._receiver.compare(message))
+
+    async def unlike(self, request: web.Request) -> web.Response:
+        """Has a standby whose rows are unlike those of most replicas count as damaged."""
+        message = decode_message(await self._body(request), UnlikeRequest)
+        return _response(await self._receiver.unlike(message))
 
     async def _body(self, request: web.Request) -> bytes:
         return await read_body(request, self._bytes_max, self._pace, _SPLIT)

@@ -12,10 +12,12 @@ from qss_store.http.query.routes import DISCOVERY_ROUTES
 from qss_store.http.routes import Handler, Route
 from qss_store.replication.messages import (
     APPEND_PATH,
+    COMPARE_PATH,
     HELLO_PATH,
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,
     SNAPSHOT_PATH,
+    UNLIKE_PATH,
 )
 
 _WRITERS = "/changelog/stores/{store}/writers"
@@ -142,6 +144,18 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
         path=f"/{SNAPSHOT_END_PATH}",
         caller=Caller.POD,
         handler=lambda api: api.replication.snapshot_end,
+        method="POST",
+    ),
+    Route(
+        path=f"/{COMPARE_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.compare,
+        method="POST",
+    ),
+    Route(
+        path=f"/{UNLIKE_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.unlike,
         method="POST",
     ),
     Route(

@@ -12,6 +12,7 @@ from qss_core.errors import (
     StoreTypeRefusedError,
 )
 from qss_core.model import PartitionId
+from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.storage.engine import Batch, Engine
 from qss_store.storage.replica_identity import (
     known_damage,
@@ -34,6 +35,8 @@ class ReplicaHealth:
         self._engine = engine
         self.damage = known_damage(meta)  # What a reader met, while the replica goes on.
         self.last_read_ms = last_read_ms(meta)  # The end of the last pass over all rows.
+        # Other in-sync replicas have other rows, as the last pass of this active found.
+        self.unlike: UnlikeRows | None = None
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -50,7 +53,7 @@ class ReplicaHealth:
         """Notes and keeps what a reader met; a restart forgets it where the disk takes no write."""
         is_new, self.damage = self.damage is None, error  # Each meeting is another object.
         if is_new:
-            _LOG.error("partition %s has a damaged block: %s", self._partition, error.message)
+            _LOG.error("partition %s is damaged: %s", self._partition, error.message)
             batch = self._engine.batch()
             put_damage(batch, error)
             self._keep(batch)
@@ -58,15 +61,20 @@ class ReplicaHealth:
     def forget_damage(self) -> None:
         """Forgets the damage, after all rows were read and none was damaged."""
         if self.damage is not None:
-            _LOG.warning("partition %s has no damaged block any more", self._partition)
+            _LOG.warning("partition %s is not damaged any more", self._partition)
             self.damage = None
             batch = self._engine.batch()
             put_damage(batch, None)
             self._keep(batch)
 
     def was_read(self, at_ms: int) -> None:
-        """Notes and keeps when a pass over all rows ended, at its end or at a damaged block."""
+        """Notes and keeps when a pass over all rows ended, at its end or at a damaged block.
+
+        It keeps no end of a pass that found unlike replicas: a restart forgets what it found.
+        """
         self.last_read_ms = at_ms
+        if self.unlike is not None:
+            return
         batch = self._engine.batch()
         put_last_read(batch, at_ms)
         self._keep(batch)

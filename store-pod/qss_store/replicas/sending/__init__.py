@@ -7,4 +7,5 @@ and what an answer means, `replicas.peers` decides.
 
 `snapshots` gives the files of this pod's databases to learners. `snapshot_copies` copies those of
 another pod for the learners of this one; a thread writes each `copied_file`.
+`row_comparison` compares the rows of an active with those of its standbys.
 """

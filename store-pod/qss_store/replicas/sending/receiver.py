@@ -2,24 +2,33 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
-from qss_core.errors import MalformedRequestError, StoreError, WrongStoreError
+from qss_core.errors import CorruptionError, MalformedRequestError, StoreError, WrongStoreError
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
-from qss_store.replication.follower import Append, StepBack
+from qss_store.replication.follower import Append, StepBack, check_follows
 from qss_store.replication.messages import (
     AppendAnswer,
     AppendRequest,
+    CompareAnswer,
+    CompareRequest,
+    Done,
     Greeted,
     Held,
     HelloAnswer,
     HelloRequest,
     Refused,
     SteppedBack,
+    UnlikeRequest,
 )
+from qss_store.storage.views.row_digest import ROWS_MAX, digest_between, parts_of
+
+_COMPARE_WAIT_S = 2.0  # For a batch that the active has applied.
+_WHY_MAX = 500
 
 
 class Receiver:
@@ -45,6 +54,52 @@ class Receiver:
             self._copies.begin(configuration, request.sender)
         found = await asyncio.gather(*(self._take(one, request) for one in request.appends))
         return AppendAnswer(tuple(found))
+
+    async def compare(self, request: CompareRequest) -> CompareAnswer:
+        """The digest of some rows, once readers see the named batch; None where they see others.
+
+        Raises as `hello`, StaleEpochError, NotPresentError, and CorruptionError for damage here.
+        """
+        partition, replica = self._standby(request.store_id, request.configuration)
+        if replica.health.damage is not None:
+            raise replica.health.damage
+        if not 0 <= request.rows <= ROWS_MAX:
+            raise MalformedRequestError(f"a comparison is of 0 to {ROWS_MAX} rows")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_COMPARE_WAIT_S):
+                await replica.wait_until_shown(request.sequence)
+        view = replica.view
+        if view is None or view.sequence != request.sequence:
+            return CompareAnswer(digest=None)
+        if not 0 <= request.part < len(parts_of(view)):
+            raise MalformedRequestError("the store has no such part")
+        try:
+            digest = digest_between(
+                view, request.part, request.after, request.last_key, request.rows
+            )
+        except CorruptionError as error:
+            raise self._registry.found_damage(partition, error, replica) from error
+        return CompareAnswer(digest=digest)
+
+    async def unlike(self, request: UnlikeRequest) -> Done:
+        """This pod's standby has other rows than most replicas: it counts as damaged.
+
+        Raises as `compare`.
+        """
+        partition, replica = self._standby(request.store_id, request.configuration)
+        error = CorruptionError(request.why[:_WHY_MAX])
+        self._registry.found_damage(partition, error, replica)
+        return Done()
+
+    def _standby(
+        self, store_id: StoreId, configuration: PartitionConfiguration
+    ) -> tuple[PartitionId, Replica]:
+        """The replica of this pod that follows in this configuration."""
+        partition = configuration.partition
+        self._check(store_id, [partition])
+        replica = self._replica(partition)
+        check_follows(replica.log, configuration)
+        return partition, replica
 
     def _check(self, named: StoreId, partitions: Sequence[PartitionId]) -> None:
         """Refuses another store's request, and unknown or repeated partitions."""

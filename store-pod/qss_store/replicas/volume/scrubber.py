@@ -3,12 +3,13 @@
 Disks change old bytes, and nobody finds out before a reader or a compaction meets them: until then
 all replicas of a partition may be damaged, each at another place. RocksDB checks each block that it
 reads. Each database keeps when its last pass ended, so that a pod that is restarted each day makes
-its passes all the same.
+its passes all the same. At the end of a pass the rows of an active are compared with those of its
+standbys.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreError
@@ -27,12 +28,17 @@ class Scrubber:
         self,
         replicas: Mapping[PartitionId, Replica],
         found: Callable[[PartitionId, CorruptionError, Replica], StoreError],
+        compare: Callable[[Replica], Awaitable[None]],
         settings: Settings,
         clock: Clock,
     ) -> None:
-        """`found` is told of damage, as `Registry.found_damage`."""
+        """`found` is told of damage, as `Registry.found_damage`.
+
+        `compare` compares the rows of an active with those of its standbys.
+        """
         self._replicas = replicas
         self._found = found
+        self._compare = compare
         self._settings = settings
         self._clock = clock
 
@@ -55,7 +61,13 @@ class Scrubber:
                 await self._pass(partition, replica)
 
     def _is_due(self, replica: Replica) -> bool:
-        """Whether the rest is over; a time in the future is of a clock that was wrong."""
+        """Whether the rest is over; a time in the future is of a clock that was wrong.
+
+        Replicas that were unlike are compared again in their next epoch.
+        """
+        unlike = replica.health.unlike
+        if unlike is not None and unlike.epoch != replica.log.configuration.epoch:
+            return True
         last_ms, rest_ms = replica.health.last_read_ms, self._settings.scrub_rest_s * 1000
         return last_ms is None or not 0 <= self._clock.wall_ms() - last_ms < rest_ms
 
@@ -67,12 +79,14 @@ class Scrubber:
                 return
             if health.damage is known:
                 health.forget_damage()
+            await self._compare(replica)
         except CorruptionError as error:
             self._found(partition, error, replica)
         except StoreError as error:
             _LOG.info("partition %s was not read for damage: %s", partition, error.message)
             return
-        health.was_read(self._clock.wall_ms())
+        if self._replicas.get(partition) is replica:
+            health.was_read(self._clock.wall_ms())
 
     async def _read(self, partition: PartitionId, replica: Replica) -> bool:
         """Returns whether the pass came to the end of all rows."""

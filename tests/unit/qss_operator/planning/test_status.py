@@ -1,13 +1,15 @@
 """The published status: it fits the CRD, and its messages say why a store waits."""
 
+from dataclasses import replace as changed
 from typing import Any
 
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
-from qss_core.model import Ordinal, StoreId
-from qss_core.wire.replica_reports import IndexReport
+from qss_core.model import Epoch, Offset, Ordinal, Sequence, StoreId
+from qss_core.wire.replica_reports import IndexReport, UnlikeRows
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 from qss_operator.planning.placement import Site, first_configurations, place
 from qss_operator.planning.status import starting_status, status_of, stopped_status
@@ -189,6 +191,24 @@ def test_fewer_pods_than_standbys_need_is_degraded_and_not_refused() -> None:
     status = running_store(partitions=4, replicas=2, standbys=3).status()
     degraded = condition(status, ConditionType.DEGRADED)
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "FewerStandbys")
+
+
+def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
+    observation = running_store().observation()
+    active = observation.reports[Ordinal(1)]
+    unlike = UnlikeRows(
+        pods=(Ordinal(0), Ordinal(1)), epoch=Epoch(4), sequence=Sequence(17), offset=Offset(33)
+    )
+    one, *others = active.replicas
+    told = replace(active, replicas=(replace(one, unlike=unlike), *others))
+    reports = {**observation.reports, Ordinal(1): told}
+    degraded = condition(
+        status_of(changed(observation, reports=reports), NOW), ConditionType.DEGRADED
+    )
+    assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicasDiffer")
+    where = f"partition {one.configuration.partition} (epoch 4): pods 0, 1 after batch 17"
+    assert where in degraded.message
+    assert "spec.standbys" in degraded.message
 
 
 def test_a_condition_is_dated_when_its_status_changes_and_not_before() -> None:

@@ -1,0 +1,209 @@
+"""Compares the rows of an active with those of its in-sync standbys, some rows at a time.
+
+The active makes the digest of some rows in the state that its readers see, and asks each standby
+for the digest of the same rows after the same batch: then all replicas have the same rows, whatever
+their files look like. No state is held between two stretches of rows.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from qss_core.errors import CorruptionError, StoreError
+from qss_core.model import Ordinal, Role
+from qss_core.text import listed
+from qss_core.wire.replica_reports import UnlikeRows
+from qss_store.replicas.registry import Registry
+from qss_store.replicas.replica import Replica
+from qss_store.replication.majority import odd_ones
+from qss_store.replication.messages import (
+    COMPARE_PATH,
+    UNLIKE_PATH,
+    CompareAnswer,
+    CompareRequest,
+    Done,
+    UnlikeRequest,
+    decode_message,
+    encode_message,
+)
+from qss_store.runtime.peer_client import Transport
+from qss_store.runtime.settings import Settings
+from qss_store.storage.views.read_view import ReadView
+from qss_store.storage.views.row_digest import RowsDigest, digest_next, parts_of
+
+_LOG = logging.getLogger(__name__)
+_TRIES = 5  # Of one stretch of rows: a batch may have come before a standby was asked.
+_FOUND_AGAIN = 2  # Times that a stretch has to differ.
+
+
+class RowComparison:
+    """The comparisons of one pod's actives."""
+
+    def __init__(self, registry: Registry, transport: Transport, settings: Settings) -> None:
+        self._registry = registry
+        self._transport = transport
+        self._settings = settings
+
+    async def compare(self, replica: Replica) -> None:
+        """Compares all rows of an active that has standbys without damage; others have no work.
+
+        Replicas with other rows than most count as damaged. Where nobody can tell which replica is
+        right, the active's report says so. Raises CorruptionError where the active has damage.
+        """
+        configuration, own = replica.log.configuration, replica.log.pod
+        standbys = [pod for pod in configuration.in_sync if pod != own]
+        if replica.role is not Role.ACTIVE or not standbys or replica.health.damage is not None:
+            replica.health.unlike = None
+            return
+        one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
+        if await one.run():
+            replica.health.unlike = None
+
+
+class _Comparison:
+    """One pass over the rows of one active."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        registry: Registry,
+        transport: Transport,
+        settings: Settings,
+        standbys: list[Ordinal],
+    ) -> None:
+        self._replica = replica
+        self._registry = registry
+        self._transport = transport
+        self._settings = settings
+        self._configuration = replica.log.configuration
+        self._standbys = standbys  # Those that answer.
+        self._skipped = 0
+
+    async def run(self) -> bool:
+        """Returns whether all standbys have the same rows, but for stretches that were skipped."""
+        count, part = len(self._standbys), 0
+        after: bytes | None = None
+        while (view := self._view()) is not None and self._standbys:
+            if part == len(parts_of(view)):
+                break
+            found = await self._stretch(part, after)
+            if found is None:
+                return False
+            after = found.last_key
+            part += after is None
+            await asyncio.sleep(found.size / self._settings.scrub_bytes_per_s)
+        else:
+            return False
+        if self._skipped:
+            _LOG.info(
+                "partition %s: %s stretches of rows were not compared, since batches came too fast",
+                self._replica.partition,
+                self._skipped,
+            )
+        return len(self._standbys) == count
+
+    def _view(self) -> ReadView | None:
+        """The state that readers see; None where the comparison has to end."""
+        replica = self._replica
+        is_here = self._registry.replicas.get(replica.partition) is replica
+        if not is_here or replica.log.configuration != self._configuration:
+            return None
+        return replica.view
+
+    async def _stretch(self, part: int, after: bytes | None) -> RowsDigest | None:
+        """Compares some rows; None where the comparison has to end."""
+        differed, own = 0, None
+        for _ in range(_TRIES):
+            if (view := self._view()) is None:
+                return None
+            own = digest_next(view, part, after)
+            digests = await self._digests(view, part, after, own)
+            if None not in digests.values():
+                known = {pod: one for pod, one in digests.items() if one is not None}
+                known[self._replica.log.pod] = own.digest
+                if len({*known.values()}) == 1:
+                    return own
+                differed += 1
+                if differed == _FOUND_AGAIN:
+                    await self._differ(view, known)
+                    return None
+        self._skipped += 1
+        return own
+
+    async def _digests(
+        self, view: ReadView, part: int, after: bytes | None, own: RowsDigest
+    ) -> dict[Ordinal, bytes | None]:
+        """The digests of the standbys in the same state; None where one shows another state."""
+        request = CompareRequest(
+            store_id=self._replica.definition.store_id,
+            sender=self._replica.log.pod,
+            configuration=self._configuration,
+            sequence=view.sequence,
+            part=part,
+            after=after,
+            last_key=own.last_key,
+            rows=own.rows,
+        )
+        body, standbys = encode_message(request), [*self._standbys]
+        answers = await asyncio.gather(
+            *(self._send(pod, COMPARE_PATH, body) for pod in standbys), return_exceptions=True
+        )
+        digests: dict[Ordinal, bytes | None] = {}
+        for pod, answer in zip(standbys, answers, strict=True):
+            try:
+                if isinstance(answer, BaseException):
+                    raise answer
+                digests[pod] = decode_message(answer, CompareAnswer).digest
+            except StoreError as error:
+                told = "partition %s: pod %s does not compare its rows: %s"
+                _LOG.info(told, self._replica.partition, pod, error.message)
+                self._standbys.remove(pod)
+        return digests
+
+    async def _differ(self, view: ReadView, digests: Mapping[Ordinal, bytes]) -> None:
+        """Has the odd ones count as damaged, or says that nobody can tell which they are."""
+        if self._view() is None:
+            return
+        replica, odd = self._replica, odd_ones(digests)
+        partition, pods = replica.partition, tuple(sorted(digests))
+        state = f"after batch {view.sequence}, with the entries below {view.applied}"
+        if odd is None:
+            _LOG.critical(
+                "the replicas of partition %s on pods %s have other rows %s, and nobody can tell "
+                "which are right",
+                partition,
+                listed([str(pod) for pod in pods]),
+                state,
+            )
+            replica.health.unlike = UnlikeRows(
+                pods=pods,
+                epoch=self._configuration.epoch,
+                sequence=view.sequence,
+                offset=view.applied,
+            )
+            return
+        for pod in odd:
+            why = f"the replica on pod {pod} has other rows than most {state}"
+            _LOG.critical("partition %s: %s", partition, why)
+            if pod == replica.log.pod:
+                self._registry.found_damage(partition, CorruptionError(why), replica)
+            else:
+                await self._tell(pod, why)
+
+    async def _tell(self, pod: Ordinal, why: str) -> None:
+        request = UnlikeRequest(
+            store_id=self._replica.definition.store_id,
+            sender=self._replica.log.pod,
+            configuration=self._configuration,
+            why=why,
+        )
+        try:
+            decode_message(await self._send(pod, UNLIKE_PATH, encode_message(request)), Done)
+        except StoreError as error:
+            told = "partition %s: pod %s does not hear that it has other rows: %s"
+            _LOG.error(told, self._replica.partition, pod, error.message)
+
+    async def _send(self, pod: Ordinal, path: str, body: bytes) -> bytes:
+        address = self._registry.address(pod)
+        timeout_s = self._settings.replica_timeout_s
+        return await self._transport.send(f"{address.changelog}/{path}", body, timeout_s)

@@ -1,0 +1,274 @@
+"""Replicas of a partition that have other rows are found, and made anew where that is sure."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qss_core.model import StoreType
+from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.sending.row_comparison import RowComparison
+from qss_store.replicas.volume.scrubber import Scrubber
+from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_store.runtime.settings import Settings
+from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.pods.stores import configuration, open_rocksdb
+from qss_testing.pods.write_cluster import (
+    WriteCluster,
+    Writer,
+    lead,
+    replica_of,
+    replicated,
+    rows_of,
+    write,
+    write_cluster,
+)
+from qss_testing.waiting import wait_until_async
+
+KEYS = [f"k{number:05}".encode() for number in range(3000)]  # Several stretches of rows.
+FAST = Settings(migration_share=0.9)
+DAY_S = 24 * 3600.0
+_LEASE_MS = 1500
+
+
+async def filled(cluster: WriteCluster, *pods: int) -> tuple[Writer, int]:
+    """Writes rows, and waits until the pods show them; returns the writer and its epoch."""
+    writer = cluster.writer(0)
+    epoch = await writer.epoch()
+    await write(writer, epoch, 0, {0: dict.fromkeys(KEYS, b"1")})
+    await wait_until_async(lambda: all(len(rows_of(replica_of(cluster, pod))) for pod in pods))
+    return writer, epoch
+
+
+def spoil(
+    replica: Replica, key: bytes, row: bytes | None = None, family: str | None = None
+) -> bytes:
+    """Changes a row behind the replica's back, or deletes it; returns the row of before."""
+    family, batch = family or replica.shown_families().name, replica.engine.batch()
+    before = replica.engine.get(family, key) or b""
+    if row is None:
+        batch.delete(family, key)
+    else:
+        batch.put(family, key, row)
+    replica.engine.write(batch)
+    return before
+
+
+async def compare(cluster: WriteCluster, pod: int = 0) -> None:
+    """Compares all rows of the replica on a pod with those of the others, without rests."""
+    async with PeerSession() as session:
+        services = cluster.pods[pod].services
+        settings = replace(services.settings, scrub_bytes_per_s=1 << 40)
+        comparison = RowComparison(services.pod.registry, Peers(session), settings)
+        await comparison.compare(replica_of(cluster, pod))
+
+
+def damaged(cluster: WriteCluster) -> list[int]:
+    """The pods whose replica counts as damaged."""
+    return [pod for pod in cluster.pods if replica_of(cluster, pod).health.damage is not None]
+
+
+async def test_equal_replicas_are_found_equal_while_batches_come(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        writer, epoch = await filled(cluster, 0, 1, 2)
+        comparing = asyncio.create_task(compare(cluster))
+        for batch in range(1, 4):
+            rows: dict[bytes, bytes | None] = dict.fromkeys(KEYS[::batch], b"%d" % batch)
+            await write(writer, epoch, batch, {0: {**rows, KEYS[batch]: None}})
+        await comparing
+        await compare(cluster)
+        assert replica_of(cluster, 0).health.unlike is None
+        assert damaged(cluster) == []
+        assert "other rows" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [(KEYS[0], bytes(8) + b"2"), (KEYS[1500], None), (b"z", bytes(8) + b"1"), (b"k", bytes(9))],
+    ids=["another value", "a row less", "a row more at the end", "a row more at the beginning"],
+)
+async def test_nobody_can_tell_which_of_two_unlike_replicas_is_right(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, key: bytes, row: bytes | None
+) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        standby = replica_of(cluster, 1)
+        before = spoil(standby, key, row)
+        await compare(cluster)
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.unlike is not None
+        assert report.unlike.pods == (0, 1)
+        assert (report.unlike.epoch, report.unlike.sequence) == (2, report.sequence)
+        assert report.unlike.offset <= report.applied_offset
+        (said,) = [one for one in caplog.records if one.levelname == "CRITICAL"]
+        assert "the replicas of partition 0 on pods 0, 1 have other rows" in said.getMessage()
+        assert damaged(cluster) == []
+        spoil(standby, key, before or None)
+        await compare(cluster)
+        assert replica_of(cluster, 0).health.unlike is None, "a person has mended it"
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2])
+async def test_the_odd_one_of_three_replicas_is_damaged_and_made_anew(
+    tmp_path: Path, odd: int
+) -> None:
+    async with replicated(tmp_path, pods=3, lease_ms=_LEASE_MS) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        await filled(cluster, 0, 1, 2)
+        spoilt = replica_of(cluster, odd)
+        spoil(spoilt, KEYS[1500])
+        await compare(cluster)
+        assert damaged(cluster) == [odd]
+        (report,) = cluster.pods[odd].pod.report().replicas
+        assert report.has_damage, "the operator has it made anew"
+        assert report.unlike is None
+        active, standby = [pod for pod in range(3) if pod != odd]
+        await lead(cluster, active, 4, standbys=[standby], learners=[odd])
+        followers = replica_of(cluster, active).followers
+        await wait_until_async(lambda: followers.caught_up() == (odd,))
+        assert replica_of(cluster, odd) is not spoilt
+        await wait_until_async(lambda: len(rows_of(replica_of(cluster, odd))) == len(KEYS))
+        await lead(cluster, active, 5, standbys=[standby, odd])
+        await compare(cluster, active)
+        assert damaged(cluster) == []
+
+
+async def test_three_replicas_with_three_contents_are_told(tmp_path: Path) -> None:
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        await filled(cluster, 0, 1, 2)
+        for pod in (1, 2):
+            spoil(replica_of(cluster, pod), KEYS[7], bytes(8) + b"of pod %d" % pod)
+        await compare(cluster)
+        unlike = replica_of(cluster, 0).health.unlike
+        assert unlike is not None
+        assert unlike.pods == (0, 1, 2)
+        assert damaged(cluster) == []
+
+
+async def test_a_timestamp_that_a_migration_may_have_lost_does_not_count(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[5], b"\xff" * 8 + b"1")
+        await compare(cluster)
+        assert replica_of(cluster, 0).health.unlike is None
+
+
+async def test_a_damaged_standby_and_one_that_is_away_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The damaged one is made anew anyway, and says nothing of the others."""
+    caplog.set_level("INFO")
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        await filled(cluster, 0, 1, 2)
+        spoil(replica_of(cluster, 1), KEYS[0])
+        await compare(cluster)
+        assert damaged(cluster) == [1]
+        spoil(replica_of(cluster, 2), KEYS[2990])
+        await compare(cluster)
+        found = replica_of(cluster, 0).health.unlike
+        assert found is not None
+        assert found.pods == (0, 2)
+        assert "pod 1 does not compare its rows" in caplog.text
+        await cluster.stop_pod(2)
+        await compare(cluster)
+        assert "pod 2 does not compare its rows" in caplog.text
+        assert replica_of(cluster, 0).health.unlike is found, "nothing says that it is over"
+
+
+@pytest.mark.parametrize("is_history", [False, True], ids=["a latest version", "an older version"])
+async def test_all_versions_of_a_key_are_compared(tmp_path: Path, *, is_history: bool) -> None:
+    async with write_cluster(
+        tmp_path, pods=2, partitions=1, open_engine=open_rocksdb(), type=StoreType.VERSIONED
+    ) as cluster:
+        await lead(cluster, 0, 2, standbys=[1])
+        writer, epoch = await filled(cluster, 0, 1)
+        await write(writer, epoch, 1, {0: {KEYS[3]: b"2"}})
+        standby, active = replica_of(cluster, 1), replica_of(cluster, 0)
+        await wait_until_async(lambda: standby.log.applied == active.log.applied)
+        await compare(cluster)
+        assert active.health.unlike is None
+        families = standby.shown_families()
+        ((_, history),) = families.segments_in(standby.engine.families())
+        ((row_key, _),) = standby.engine.scan(history)
+        where = (row_key, bytes(9), history) if is_history else (KEYS[3], bytes(9))
+        spoil(standby, *where)
+        await compare(cluster)
+        assert active.health.unlike is not None
+
+
+async def test_a_replica_that_has_moved_its_rows_to_another_format_has_the_same_rows(
+    tmp_path: Path,
+) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        new_format = "TimestampedWithHeaders"
+        cluster.definition = msgspec.structs.replace(cluster.definition, format=new_format)
+        await cluster.assign(cluster.configurations)
+        standby = replica_of(cluster, 1)
+        moving = asyncio.create_task(Migrator(cluster.pods[1].pod, FAST).run())
+        await wait_until_async(
+            lambda: not standby.shown_families().sources(standby.engine.families())
+        )
+        moving.cancel()
+        active = replica_of(cluster, 0)
+        assert active.shown_families().sources(active.engine.families()), "its rows lie as before"
+        await compare(cluster)
+        assert active.health.unlike is None
+        spoil(standby, KEYS[1])
+        await compare(cluster)
+        assert active.health.unlike is not None
+
+
+async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """What was found counts in its epoch alone: the standby may have been made anew since."""
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        before = spoil(replica_of(cluster, 1), KEYS[9])
+        clock = SetClock()
+
+        async def look() -> None:
+            services = cluster.pods[0].services
+            settings = replace(services.settings, scrub_bytes_per_s=1 << 40, scrub_rest_s=DAY_S)
+            registry, comparison = services.pod.registry, services.row_comparison
+            rows = registry.replicas, registry.found_damage, comparison.compare
+            await Scrubber(*rows, settings, clock).round()
+
+        await look()
+        assert replica_of(cluster, 0).health.unlike is not None
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        await lead(cluster, 0, 3, standbys=[1])
+        assert replica_of(cluster, 0).health.unlike is None
+        await look()
+        assert replica_of(cluster, 0).health.unlike is not None
+        spoil(replica_of(cluster, 1), KEYS[9], before)
+        await look()
+        assert replica_of(cluster, 0).health.unlike is not None, "the day is not over"
+        await lead(cluster, 0, 4, standbys=[1])
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.unlike is None
+        await look()
+        assert replica_of(cluster, 0).health.unlike is None
+
+
+async def test_only_the_active_compares(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[0])
+        await compare(cluster, pod=1)
+        assert replica_of(cluster, 1).health.unlike is None
+        assert damaged(cluster) == []
+        await cluster.assign([configuration(0, 0, epoch=3, learners=[1])])
+        await cluster.until_led()
+        await compare(cluster)
+        assert replica_of(cluster, 0).health.unlike is None, "a learner is not in sync"
