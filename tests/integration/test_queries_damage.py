@@ -26,9 +26,14 @@ def damage(cluster: Cluster) -> Replica:
     replica = cluster.nodes[0].pod.registry.replicas[PartitionId(0)]
     assert replica.view is not None
     rows = create_autospec(FamilyView, instance=True)
-    rows.get.side_effect = rows.scan.side_effect = CorruptionError("a block is damaged")
+    error = CorruptionError("a block is damaged")
+    rows.get.side_effect = rows.get_many.side_effect = rows.scan.side_effect = error
     replica.current_view.view = replace(replica.view, snapshot=rows)
     return replica
+
+
+def raised(error: Exception) -> None:
+    raise error
 
 
 @pytest.mark.parametrize("path", ["/k01", ""])
@@ -50,6 +55,38 @@ async def test_another_replica_answers_and_the_pod_reports_the_damage(
     assert b"NOT_READY" in refused
     assert b"a block is damaged" in refused
     await cluster.put_values(VALUES)  # Until then it goes on.
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+async def test_a_batch_get_that_meets_damage_asks_another_replica_for_all_keys(
+    start_cluster: StartCluster, api: MakeApi, is_traced: bool
+) -> None:
+    standby = configuration(0, 0, standbys=[1], epoch=3)
+    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
+    await cluster.until_level()
+    await cluster.put_values(VALUES)
+    await cluster.until_level()
+    damage(cluster)
+    asked = {"keys": ["k01", "k02"], "executionInfo": is_traced}
+    found = (await api(cluster).post("/state/get/words", asked)).json()
+    assert [one["status"] for one in found["results"]] == ["FOUND", "FOUND"]
+    (report,) = cluster.nodes[0].pod.report().replicas
+    assert report.has_damage, "the operator replaces the active"
+
+
+async def test_of_a_sole_replica_a_batch_get_gives_the_keys_that_can_be_read(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(1, partitions=1, engine="memory")
+    await cluster.put_values(VALUES)
+    view: Any = damage(cluster).current_view.view
+    damaged = CorruptionError("a block is damaged")
+    view.snapshot.get.side_effect = lambda key: None if b"absent" in key else raised(damaged)
+    asked = {"keys": ["k01", "absent"]}
+    found = (await api(cluster).post("/state/get/words", asked)).json()
+    assert [one["status"] for one in found["results"]] == ["FAILED", "ABSENT"]
+    (report,) = cluster.nodes[0].pod.report().replicas
+    assert report.has_damage
 
 
 @pytest.mark.parametrize("rows_before", [0, 600], ids=["at its beginning", "in its middle"])

@@ -126,6 +126,21 @@ class ReadContext:
             return self.pod.registry.found_damage(partition, answer, asked)
         return answer
 
+    def check_damage(
+        self,
+        partition: PartitionId,
+        rows: Iterable[bytes | StoreError | None],
+        asked: Replica | None,
+    ) -> None:
+        """Tells the pod of damage among rows of the replica that was `asked` here.
+
+        Raises NotReadyError where other replicas have the damaged row.
+        """
+        if (damage := damage_of(rows)) is not None:
+            told = self.pod.registry.found_damage(partition, damage, asked)
+            if told is not damage:
+                raise told
+
     def _router(
         self,
         partition: PartitionId,
@@ -154,3 +169,8 @@ def _is_of_one_state(one: Reading, other: Reading) -> bool:
         and one.configuration is other.configuration
         and one.role is other.role
     )
+
+
+def damage_of(rows: Iterable[bytes | StoreError | None]) -> CorruptionError | None:
+    """The damage of the first row that could not be read for it."""
+    return next((row for row in rows if isinstance(row, CorruptionError)), None)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from qss_core.queries.requests import (
     failure_of,
 )
 from qss_store.reads.codec import Codec, RowWriter, make_row_writer
-from qss_store.reads.context import ReadContext
+from qss_store.reads.context import ReadContext, damage_of
 from qss_store.reads.encode.batch_get import found_rows
 from qss_store.reads.plans.keys import check_count, keys_of_json, partitions_of_keys
 from qss_store.reads.request import ReadRequest
@@ -129,7 +130,7 @@ class BatchGet:
             if self._bytes_left <= 0:
                 return None
             results = self._found_at_once(partition, keys, rows)
-            if results is None:
+            if results is None and damage_of(rows) is None:
                 results = self._few(partition, places, rows)
             if results is None:
                 return None
@@ -186,15 +187,17 @@ class BatchGet:
             pod.turns.end()
             return rows, results
 
+        replica = pod.registry.replicas.get(partition)
         reading, (rows, results) = await read_prepared(pod, partition, self._request, produce)
         if results is None:
+            self._reader.check_damage(partition, rows, replica)
             results = await self._in_turns(partition, places, rows)
         if not options.execution_info:
             return _Part(self._reader.answer_json(reading), results)
         found = sum(row is not None for row in rows)
         execution.read(pod.clock.monotonic_s() - started, len(keys), found)
-        lines = execution.lines()
-        return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
+        answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
+        return _Part(answer, results)
 
     def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
         """The rows of keys, each read once; few at a time, while the answer has room."""
@@ -207,8 +210,7 @@ class BatchGet:
             left = self._bytes_left
             some = self._some(reading, unread[len(rows) : len(rows) + count])
             rows += some
-            # Assume that each of the next rows is as large as these together, so that few are read
-            # beyond the memory.
+            # As if each of the next rows were as large as these together: few exceed the memory.
             together = left - self._bytes_left
             count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (together + 1)))
         if len(unread) == len(keys):
@@ -222,11 +224,9 @@ class BatchGet:
 
     def _some(self, reading: Reading, keys: list[bytes]) -> _Rows:
         values: list[bytes | None] | None = None
-        try:
+        with suppress(StoreError):  # Single reads find out which key has the error.
             self._check_room()
             values = reading.view.snapshot.get_many(keys)
-        except StoreError:
-            pass  # Single reads find out which key has the error.
         if values is not None and (size := sum(map(len, filter(None, values)))) <= self._bytes_left:
             self._takes(size)
             return [*values]
