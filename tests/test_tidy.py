@@ -14,9 +14,8 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
 DOCSTRING_WORDS_MIN = 5
-# A package with at least so many modules says in so many lines how they work together.
-OVERVIEW_LINES_MIN = {4: 4, 8: 15}
-LONG_OVERVIEWS = {"store-pod/qss_client"}  # The front door of every reader, with few modules.
+# A package with at least so many modules says in so many lines how they play together.
+OVERVIEW_MODULES_MIN, OVERVIEW_LINES_MIN = 2, 15
 README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
 DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 6, 150
 # The names of directories in the citations of RESULTS.md.
@@ -100,7 +99,8 @@ def test_a_package_says_how_its_modules_play_together() -> None:
         for package in modules()
         if package.name == "__init__.py"
         and (name := str(package.parent.relative_to(ROOT)))
-        and (lines := len(overview(package).splitlines())) < overview_lines_min(package.parent)
+        and own_modules(package.parent) >= OVERVIEW_MODULES_MIN
+        and (lines := len(overview(package).splitlines())) < OVERVIEW_LINES_MIN
     }
     assert short == {}
 
@@ -109,12 +109,9 @@ def overview(package: Path) -> str:
     return ast.get_docstring(ast.parse(package.read_text())) or ""
 
 
-def overview_lines_min(directory: Path) -> int:
-    """The lines that a package's docstring has to have, by the number of its modules."""
-    own = len([path for path in directory.glob("*.py") if path.name != "__init__.py"])
-    if str(directory.relative_to(ROOT)) in LONG_OVERVIEWS:
-        return max(OVERVIEW_LINES_MIN.values())
-    return max((lines for most, lines in OVERVIEW_LINES_MIN.items() if own >= most), default=0)
+def own_modules(directory: Path) -> int:
+    """The number of a package's modules, without those of the packages inside."""
+    return len([path for path in directory.glob("*.py") if path.name != "__init__.py"])
 
 
 def test_a_level_of_a_package_has_at_most_12_modules() -> None:

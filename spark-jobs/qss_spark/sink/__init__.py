@@ -1,6 +1,23 @@
 """Writes streams into stores, exactly once.
 
-`store_sink` writes one store by `foreachBatch`, `store_sinks` several; `batch_writer` writes a
-batch of a DataFrame. `checkpoints`, `offset_log` and `positions` read Spark's records of a batch;
-`batch_warnings` warns of surprising rows in a committed batch.
+Spark calls `store_sink` with each micro-batch of a query (`store_sinks` once for several stores; it
+caches the batch, and calls a `store_sink` for each store in turn):
+
+1. At the first batch of a run, `offset_log` finds the running query and its checkpoint.
+   `checkpoints` checks that the executors see the checkpoint, and the sink opens the writer at the
+   store. A thread renews it, and closes it when the query ends.
+2. `offset_log` reads the raw entry of the batch, which Spark wrote before the batch began.
+   `positions` makes the position and the fingerprint of it.
+3. The driver encodes and stages a small batch; a very small one goes with its commit in one
+   request. Other batches go through the data source: `batch_writer` stages in the tasks.
+4. The driver commits the chunks of the tasks that won. `batch_warnings` then tells of dropped rows,
+   and of windows that do not start where a reader looks for them.
+
+The id of the batch and the fingerprint make a repeat harmless: a batch that an earlier run decided
+is not written again, but its plan still runs, since it makes the state of a stateful query. An
+error ends the query; the restarted query continues with the same batch.
+
+Spark pickles `batch_writer.StoreWriter` to tasks and to another process of the driver: it opens its
+connections there. Only `source.datasource` uses `batch_writer` from outside; `sink` imports no
+`source`. Tests: `tests/unit/qss_spark/sink`, and with Spark `tests/integration/test_spark_*.py`.
 """

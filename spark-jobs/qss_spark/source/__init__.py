@@ -1,6 +1,20 @@
-"""`spark.read.format("queryablestate")`: reads a store as a batch.
+"""The data source `queryablestate`: `spark.read.format("queryablestate")` reads a store as a batch.
 
-`datasource` registers the format, `reader` reads each partition of the store in one Spark
-partition, `read_bounds` parses the options that choose rows, and `early_stop` ends a worker quietly
-when Spark needs no more rows.
+1. `pyspark_queryablestate` registers `datasource` in each Python process that Spark starts. Spark
+   asks it for the schema, which follows the store's definition, and then for a reader.
+2. The driver makes `reader.StoreReader`. It checks the columns, and `read_bounds` parses the
+   options that choose rows. Errors belong here: Spark repeats a task that fails. So the bounds of
+   an index are tried at a pod before the tasks begin.
+3. Spark runs a task for each partition of the store that the options leave. The task opens a
+   client, scans its partition, and yields Arrow batches with exactly the columns of the schema.
+4. If Spark needs no more rows, it closes the socket of the task's worker. `early_stop` then ends
+   the worker without PySpark's traceback.
+
+The tasks read at different times, so the whole read is no snapshot of the store. With a
+`positionBound` a task gets its rows only once its partition has reached that position. A Versioned
+store is no batch source, and streams are refused with the way that works.
+
+`datasource` also makes writers, for `df.write` and for `sink.store_sink`, which passes its batch as
+an option: the code of both is `sink.batch_writer`. Nothing in `sink` imports this package. Tests:
+`tests/unit/qss_spark/source`, and with Spark `tests/integration/test_spark_format.py`.
 """

@@ -1,8 +1,22 @@
 """Known bugs that can be put back, to see that a test finds each of them.
 
-`planted` has the mends of bugs and the code that takes one out; `planted_standbys` has the rules of
-standbys, and `planted_fast_path` damages of the fast path. `make planted` puts each bug back in a
-copy of the program and runs the test that guards it. `planted_batches` and `planted_replicas` have
-rules that only the simulation takes out (`make simulate PLANTED=1`), which puts back those of the
-first two, too, and says which seed or scenario finds each.
+1. A `Plant` names a bug by its effect. It has the lines of the mend, the lines in their place, and
+   the test that must fail then. `planted` has bugs of all programs, and the code that uses plants.
+2. `planted.plant` copies the code into a directory with the mend taken out. It raises unless the
+   lines are there exactly once: so a change of a planted line needs a change of its plant.
+3. `planted.run` runs the named test over that copy. A test that fails, or hangs, has found the bug;
+   one that passes is printed as MISSED, and the command ends with 1.
+
+`make planted` does this for `planted`, `planted_standbys` (rules of standbys), `planted_damage`
+(damaged blocks and volumes), and `planted_fast_path` (the fast path, found by its fuzz).
+`planted_batches` and `planted_replicas` have rules without a test of their own:
+`make simulate PLANTED=1` takes them out, and those of `planted` and `planted_standbys`, too, and
+says which seed or scenario finds each.
+
+A hang of two minutes counts as found, since a test may wait for an event that the bug prevents. Any
+other end of pytest than success or a failed test is an assertion: the plant names no test, or the
+code does not load.
+
+`tests/unit/test_planted.py` plants each of them without running its test, and fails when planted
+lines have changed. `qss_simulation.planted` is the only other user.
 """

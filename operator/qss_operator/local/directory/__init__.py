@@ -1,6 +1,21 @@
-"""The state directory of a local cluster.
+"""The state directory of a local cluster (`.qss`): all that a `qss up` leaves for other commands.
 
-`state` has its layout and the lock of the running `qss up`. `edit_lock` has the lock of a command
-that changes stored resources. `files` replaces files atomically, and `ports` keeps the ports of the
-pods.
+1. `qss up` takes the lock of `state` first: one process runs a state directory. The lock is empty
+   until the status files are those of this run; then `state.write_holder` writes the process and
+   its stores into it, and other commands see that the stores run.
+2. `run` stores the resources of the files under `edit_lock`, as does each command that changes
+   resources. Such a command holds this lock alone, and works beside the running `qss up`.
+3. `cluster` takes the ports of each pod from `ports`, and records them: a pod keeps its ports,
+   unless another program listens there.
+4. `supervisor` records the process of each pod, so that `qss down` and the next `qss up` find pods
+   whose parent was killed.
+
+`files` replaces a file by a synced temporary one and a rename: a reader sees the old file or the
+new one. Readers take no lock, and see a change by the version of the file (inode, time, size). The
+locks are those of `flock`: the system releases them when a process ends in any way. So a lock file
+without a living holder means nothing, and nothing here deletes it.
+
+A file that cannot be read or decoded is a `StateDirectoryError` that names it and what to do; a
+missing file is None. Nothing here deletes data. The rest of `local` and the commands use this
+package; of `local` it imports only `processes`. Tests: `test_local_state` and `test_changes`.
 """

@@ -1,5 +1,19 @@
-"""The published status for people.
+"""Shows the published status of local stores: the texts of `qss status`.
 
-`view` formats it for `qss status`, `summary` leaves out the list of partitions, `lags` asks the
-pods how far the standbys are, and `watch` shows it again after each change.
+1. `qss_operator.commands` calls `view.show_statuses`, or `watch.watch_statuses` for `--watch`.
+   `qss up` prints the table of `view` alone.
+2. `view` reads the status file of each store. If no `qss up` runs the store, it shows the store as
+   stopped, whatever the file says: a killed run has not published its end.
+3. For one store as a table, `summary` adds the conditions and the partitions of each pod, in
+   ranges, so that the text stays short for any number of partitions.
+4. `lags` then asks each pod of a running store, one after the other, how far its standbys and
+   learners are behind. A pod that does not answer within half a second is left out.
+
+`watch` looks five times a second whether a resource or status file was replaced, or the stores
+started or stopped. It reads them only then, and shows the text only if it differs.
+
+The JSON formats have the resource with its status and no lags. Nothing here writes a file or
+decides anything: the conditions are made by `planning.status`. Only the commands use this package.
+Tests: `test_status_table` and `test_summary` (unit), and the commands themselves in
+`test_qss_commands` and `test_qss_changes` (integration).
 """

@@ -1,6 +1,23 @@
-"""The findings about a store in words, for the conditions of its status.
+"""Words the state of a store, for the conditions of its status. Pure.
 
-`obstacles` says why pods and partitions do not serve, `wishes` which part of the spec is not
-carried out, `full_volumes` which volumes are full, `rebalancing` what moves between pods, and
-`served` counts the partitions that are served. `planning.status` puts them together.
+`planning.status` calls all modules with the observation of the round, and makes the conditions:
+
+1. `served` lists the partitions whose active serves them in the configuration that holds, and
+   counts those that only answer reads.
+2. `obstacles` says why the others do not serve: pods that do not run or answer, failed replicas,
+   refused assignments, indexes that are made anew.
+3. `full_volumes` names volumes with too little free space, and `wishes` the parts of the spec or
+   the annotations that are not carried out. Both may make a store Degraded.
+4. `rebalancing` says what moves between pods, what waits, and why.
+
+Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
+functions of `membership` as the planner, so its message and the steps agree. `served` goes by what
+is published: of a configuration that is new in this round no pod has heard yet, so a partition that
+served before counts as served.
+
+The reasons are constants beside their messages: `reconcile`, `kubernetes.objects` and `local.run`
+compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names
+five moves at most, and copied shares in tenths.
+
+Tests: `test_status`, `test_full_volumes` and `test_moves` in `tests/unit/qss_operator/planning`.
 """

@@ -1,10 +1,22 @@
-"""Changes the configurations of partitions: their epochs, and who is in sync.
+"""Changes the configurations of partitions: their epochs, actives, in-sync sets and replicas. Pure.
 
-`epochs` makes the next configuration of a partition where a report asks for it: an active that has
-started again gets a new epoch, a standby that is silent or lost leaves the in-sync set, a learner
-that has caught up joins it. `failover` chooses the standby that takes over from an active which
-cannot act, `moves` brings replicas and actives to where the spec wants them (`pins` to where a
-person wants them), `retirements` finds replicas that are no longer needed, and `creation` finds
-volumes that are not to be filled. A change takes one epoch, and is published before any pod hears
-of it.
+`assignment_state` calls `epochs.next_configurations` with the configurations that hold:
+
+1. `restarts` chooses the next pod to restart: its actives leave it, then it leaves the in-sync
+   sets.
+2. `epochs` makes the first change that a partition needs: a loss that a person accepted, a
+   successor of an active that cannot act (`failover`), the end of a standby that is silent, has no
+   data, or restarts next, an epoch for an active that started again, a learner that has caught up.
+3. Partitions without such a change move one step towards the pods that the spec, a restart or a
+   person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.
+
+A partition changes at most once in a round, by one epoch. The change is published before any pod
+hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under
+way.
+
+`planning.plan` calls the rest: `restarts` for the pod to restart, `retirements` for replicas that
+no configuration names, and `creation` for empty volumes that must not be filled.
+
+`findings` and `status` import these modules; `model`, `placement`, `scaling` and `losses` are
+below. Tests (unit): `test_membership`, `test_moves`, `test_restarts` and `test_plan`.
 """

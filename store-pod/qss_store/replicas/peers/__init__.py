@@ -1,13 +1,23 @@
 """The other replicas of a partition, seen from one of its replicas.
 
-`follower_progress` is the active's side: from which entry on each follower gets the log, and which
-of them have to be made anew. `active_service` says when an active may act. `follower_service` is a
-follower's side: it takes the active's epoch and entries into its own log. `freshness` tells how
-long ago a follower was level with its active, and `send_signal` wakes the senders of the pod
-(`replicas.sending`). The rules are those of `replication.active` and `replication.follower`.
+The rules are those of `replication`; a `replica` owns one object of each class here:
 
-Before it sends entries to a follower in an epoch, an active asks for its hello: the follower's
-answer names its database, and says that it has taken the epoch durably. An active sends nothing
-before its own disk keeps the epoch. After a failure or a refusal it asks for the hello again, and
-sends on from the last entry that the follower acknowledged.
+1. `active_service` takes a new configuration. It lets the active act once the older one has stopped
+   or its lease has run out. An active that started again asks for a new epoch before it acts.
+2. `follower_progress` is the active's side: from which entry on each follower gets the log, and
+   which followers have to be made anew. Before it sends entries to a follower in an epoch, it asks
+   for its hello: the answer names the database, and says that the follower keeps the epoch durably.
+   After a failure it asks for the hello again, and sends on from the last acknowledged entry.
+3. `follower_service` is a follower's side: it takes the active's epoch and entries into its own
+   log, and acknowledges what is durable. With that it supports this active alone for the lease.
+4. `follower_progress` takes acknowledgements, by which the high watermark rises.
+
+An active sends nothing before its own disk keeps the epoch. A replica that is opened again keeps
+the promises of its follower: the pod holds them.
+
+`freshness` tells how long ago a follower was level with its active. `send_signal` wakes the senders
+of the pod (`replicas.sending`), which this package does not import.
+
+Tests: `test_freshness` (unit), `test_follower_replica`, `test_standbys`, `test_standbys_failures`
+(integration), and `tests/simulation`.
 """
