@@ -14,8 +14,10 @@ A learner that the log no longer reaches gets the whole database: the active's r
 under `copies`. Then `snapshot_copies` on the learner's pod asks the active for a snapshot, fetches
 the files in parts of at most 8 MiB at the set rate, and has the pod install them; a thread writes
 each `copied_file` frame by frame. `snapshots` makes the snapshot: a checkpoint, whose files are
-links. At most four are held at a time. `row_comparison` compares the rows of an active with those of
-its standbys, at the end of a slow pass of `volume.scrubber`.
+links. At most four are held at a time.
+
+`row_comparison` compares the rows of an active with those of its standbys, after a slow pass of
+`volume.scrubber`.
 
 A start removes the files of earlier processes under `incoming` and `snapshots`. The package is the
 top of `replicas`; `writes.pod_services` makes its objects, and `http.internal` calls `receiver` and
