@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qss_client.http.unreachable import NoAnswerInTimeError
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
 
@@ -20,6 +19,10 @@ class NeverAnsweredError(UnreachableError):
     def __init__(self, message: str, store: str = "") -> None:
         super().__init__(message)
         self.store = store
+
+
+class NoAnswerInTimeError(UnreachableError):
+    """A process takes connections at the address, and did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,10 @@
 import socket
 from urllib.parse import urlsplit
 
+from qss_client.http.retries import NoAnswerInTimeError
 from qss_core.errors import UnreachableError
 
 _CAUSES_MAX = 20
-
-
-class NoAnswerInTimeError(UnreachableError):
-    """A process takes connections at the address, and did not answer in time."""
 
 
 def unreachable(
