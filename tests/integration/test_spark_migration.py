@@ -21,7 +21,7 @@ SCHEMA = "key string, value string"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[PodCluster]:
-    slowly = {"QSS_MIGRATION_SHARE": "0.001", "QSS_MIGRATION_STEP_ROWS": "10"}
+    slowly = {"QSS_MIGRATION_SHARE": "0.0001", "QSS_MIGRATION_STEP_ROWS": "10"}
     made = PodCluster(
         tmp_path / "pods", partitions=2, format="Plain", value_serde="string", environment=slowly
     )

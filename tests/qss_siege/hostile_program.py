@@ -1,7 +1,8 @@
 """`python -m qss_siege.hostile_program KIND SHARE TARGET`: callers of one kind, until SIGTERM.
 
-It runs with nice 19, so that the load takes no processor time from the good clients. At SIGTERM it
-prints the results of its attempts and their numbers, as a line of JSON.
+It runs with nice 19, so that the load takes no processor time from the good clients. It prints a
+line when it has begun, and at SIGTERM the results of its attempts and their numbers, as a line of
+JSON.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ async def run(name: str, share: float, target: Target) -> Counter[str]:
         tasks.append(asyncio.create_task(_again_and_again(kind, caller, begins_s, outcomes)))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    _say("begun")
     await stop.wait()
     for task in tasks:
         if task.done():
@@ -62,8 +64,12 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     target = msgspec.json.decode(told, type=Target)
     outcomes = uvloop.run(run(name, float(share), target))
+    _say(json.dumps(outcomes))
+
+
+def _say(line: str) -> None:
     with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write(json.dumps(outcomes) + "\n")
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 

@@ -195,6 +195,8 @@ def _attack(plan: Plan, target: Target, pod: PodProcess) -> dict[str, dict[str, 
             for name in plan.kinds
         }
         assert pod.process is not None
+        for program in programs.values():
+            _line(program)  # It takes signals from now on.
         with suppress(subprocess.TimeoutExpired):
             code = pod.process.wait(plan.seconds)
             raise AssertionError(f"the pod ended with {code}: {pod.log()[-2000:]}")
