@@ -105,10 +105,11 @@ class RollbackCheck:
         if view.sequence < self.completed:
             return self.completed
         # No pod drives the forgotten batch; its writer may have been told that it is committed.
-        if max(view.sequence, commits) < self.forgotten:
+        coordinator = replica.machine.coordinator if replica.is_recovered else None
+        known = NO_SEQUENCE if coordinator is None else coordinator.decided
+        if max(view.sequence, commits, known) < self.forgotten:
             return self.forgotten
-        coordinator = replica.machine.coordinator
-        if coordinator is None or not replica.is_recovered:
+        if coordinator is None:
             return None
         if coordinator.decided < self.decided:
             return self.decided

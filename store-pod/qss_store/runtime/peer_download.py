@@ -30,6 +30,7 @@ class Download:
         """`timeout_s` is for each wait: to connect, and for the next bytes."""
         parts = urlsplit(url)
         self._url, self._path, self._timeout_s = url, parts.path, timeout_s
+        self._is_stopped = False
         self._connection = (
             http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
             if parts.scheme == "http"
@@ -48,6 +49,9 @@ class Download:
         Raises UnreachableError, the error of the answer, and what `take` raises as a StoreError.
         """
         try:
+            self._connection.connect()
+            if self._is_stopped:
+                raise ConnectionAbortedError("the download was given up")
             self._connection.request("POST", self._path, body, dict(headers))
             answer = self._connection.getresponse()
             if answer.status != HTTPStatus.OK:
@@ -59,7 +63,8 @@ class Download:
             self._connection.close()
 
     def stop(self) -> None:
-        """Ends a wait of the thread for more bytes."""
+        """Ends a wait of the thread for more bytes; one that connects sends nothing then."""
+        self._is_stopped = True
         if (connected := self._connection.sock) is not None:
             with suppress(OSError):
                 connected.shutdown(socket.SHUT_RDWR)

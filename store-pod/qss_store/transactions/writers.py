@@ -28,7 +28,7 @@ class DecidedBatch(Wire, frozen=True, kw_only=True):
         return self.fingerprint == UNKNOWN
 
 
-class Writer(Wire, frozen=True, kw_only=True):
+class Writer(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A writer of the store. `writer_epoch` is that of its youngest run."""
 
     name: str

@@ -38,8 +38,10 @@ class CopiedFile:
 
     def end(self) -> None:
         """Makes the bytes durable, and closes the file. Raises OSError."""
-        os.fsync(self._file.fileno())
-        self.close()
+        try:
+            os.fsync(self._file.fileno())
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Closes the file once nothing writes it."""

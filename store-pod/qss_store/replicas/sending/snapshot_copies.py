@@ -102,20 +102,24 @@ class SnapshotCopies:
         partition = configuration.partition
         _LOG.info("partition %s: %s bytes are copied", partition, total)
         copies, done = self._pod.registry.copies, 0
-        ending: list[asyncio.Task[None]] = []
+        ending: asyncio.Task[None] | None = None  # One file is synced while the next one comes.
         try:
             for file in manifest.files:
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
                 )
                 copied = await self._fetch_file(source, manifest.snapshot, file, path)
-                ending.append(asyncio.create_task(run_blocking(copied.end)))
+                before, ending = ending, asyncio.create_task(run_blocking(copied.end))
+                if before is not None:
+                    await before
                 done += file.size
-            await asyncio.gather(*ending)
+            if ending is not None:
+                await ending
             await run_blocking(sync_directory, path)
         finally:
             copies.pop(partition, None)
-            await asyncio.gather(*ending, return_exceptions=True)
+            if ending is not None:
+                await asyncio.gather(ending, return_exceptions=True)
             end = SnapshotEnd(snapshot=manifest.snapshot)
             try:
                 await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))
