@@ -6,6 +6,7 @@ time, and it is signalled through a descriptor that was opened before the start 
 
 import asyncio
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from typing import IO
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.05
 _IS_LINUX = sys.platform == "linux"
+# The pid is no process now; the second and the third one where it is a thread, by the kernel.
+_NO_PROCESS = (errno.ESRCH, errno.ENOENT, errno.EINVAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,9 @@ def signal_process(process: ProcessId, number: signal.Signals) -> bool:
         return True
     try:
         descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except OSError as error:
+        if error.errno not in _NO_PROCESS:
+            raise
         return False
     try:
         # From here on the pid cannot be used again unnoticed.

@@ -1,8 +1,10 @@
 """The identity of a database, which an active checks before it sends entries to a replica."""
 
-from qss_core.errors import NotReadyError, WrongStoreError
+from qss_core.errors import CorruptionError, NotReadyError, WrongStoreError
 from qss_core.model import Ordinal, PartitionId, StoreId, Wire
+from qss_store.replication.digest import LogPoint
 from qss_store.replication.entries import VERSIONS
+from qss_store.replication.log import Log
 
 
 class Hello(Wire, frozen=True, kw_only=True):
@@ -46,3 +48,22 @@ def check_hello(own: Hello, other: Hello, pod: Ordinal, known: str | None = None
             f"pod {pod} reads changelog entries of the versions {list(other.reads)}, and this pod "
             f"writes version {VERSIONS[-1]}: upgrade pod {pod}"
         )
+
+
+def other_entries(log: Log, pod: Ordinal, watermark: LogPoint) -> CorruptionError:
+    """The error of an active that lacks entries below the watermark of a standby in sync.
+
+    Every in-sync replica held those, so one of the two volumes is not the one that it was.
+    """
+    partition = log.configuration.partition
+    told = f"partition {partition} ends at entry {log.end}, and its standby on pod {pod} has "
+    if watermark.offset > log.end:
+        return CorruptionError(
+            f"{told}entries up to {watermark.offset}, which every in-sync replica held: the volume "
+            "went back to an older state"
+        )
+    return CorruptionError(
+        f"{told}other entries below {watermark.offset}: one of the two volumes went back to an "
+        f"older state, or is of before a loss that was accepted. If that is the one of pod {pod}, "
+        f"empty it and restart pod {pod}, which then copies this pod's rows"
+    )

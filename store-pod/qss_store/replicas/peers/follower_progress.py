@@ -19,7 +19,7 @@ from qss_store.replicas.changelog import Changelog
 from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, Moment
-from qss_store.replication.hello import Hello, check_hello
+from qss_store.replication.hello import Hello, check_hello, other_entries
 from qss_store.replication.lease import Lease, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
 
@@ -223,12 +223,7 @@ class FollowerProgress:
         log = self._changelog.log
         held = self._changelog.point_at(watermark.offset)
         if watermark.offset > log.end or (held is not None and held != watermark):
-            partition = log.configuration.partition
-            raise CorruptionError(
-                f"partition {partition} ends at entry {log.end}, and its standby on pod {pod} has "
-                f"other entries below {watermark.offset}, which every in-sync replica held: the "
-                "volume went back to an older state"
-            )
+            raise other_entries(log, pod, watermark)
         self._compared()
 
     def _forget_other(self, pod: Ordinal, follower: _Follower, hello: Hello) -> None:
