@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Sequence
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    Sequence,
+)
 from qss_core.wire.messages import encode
+from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.replication.frames import FRAME_BYTES_MAX
 from qss_store.replication.messages import (
     APPEND_PATH,
     COMPARE_PATH,
+    DIGEST_VERSION,
     HELLO_PATH,
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,
@@ -123,26 +132,31 @@ async def test_a_comparison_is_of_rows_that_the_active_may_have(cluster: WriteCl
     refused(await send(cluster, COMPARE_PATH, other, pod=1), 409, "STALE_EPOCH")
     answer = await send(cluster, COMPARE_PATH, asked, pod=1)
     assert decode_message(answer.body, CompareAnswer).digest is not None
+    newer = replace(asked, version=DIGEST_VERSION + 1)
+    answer = await send(cluster, COMPARE_PATH, newer, pod=1)
+    assert decode_message(answer.body, CompareAnswer).digest is None, "of another version"
     later = replace(asked, sequence=Sequence(1))
     answer = await send(cluster, COMPARE_PATH, later, pod=1)
     assert decode_message(answer.body, CompareAnswer).digest is None, "no such batch came"
 
 
-async def test_an_active_of_another_epoch_has_no_replica_made_anew(cluster: WriteCluster) -> None:
+async def test_an_active_of_another_epoch_tells_of_no_unlike_rows(cluster: WriteCluster) -> None:
     held = cluster.configurations[0]
+    unlike = UnlikeRows(
+        pods=(Ordinal(0), Ordinal(1)), epoch=Epoch(1), sequence=Sequence(0), offset=Offset(0)
+    )
     message = UnlikeRequest(
         store_id=cluster.definition.store_id,
         sender=Ordinal(0),
         configuration=replace(held, epoch=Epoch(1)),
-        why="other rows",
+        unlike=unlike,
     )
     refused(await send(cluster, UNLIKE_PATH, message, pod=1), 409, "STALE_EPOCH")
     refused(
         await send(cluster, UNLIKE_PATH, replace(message, configuration=held)), 409, "STALE_EPOCH"
     )
     for pod in (0, 1):
-        (report,) = cluster.pods[pod].pod.report().replicas
-        assert not report.has_damage
+        assert cluster.pods[pod].pod.registry.replicas[PartitionId(0)].health.unlike is None
 
 
 async def test_a_snapshot_is_for_a_pod_that_has_a_replica(cluster: WriteCluster) -> None:

@@ -301,10 +301,9 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
     ]
     if failed:
         return yes, REPLICA_FAILED, listed(failed)
-    if damaged := damaged_message(observation):
-        return yes, REPLICA_DAMAGED, damaged
-    if unlike := unlike_message(observation):
-        return yes, REPLICAS_DIFFER, unlike
+    damaged, unlike = damaged_message(observation), unlike_message(observation)
+    if told := "; ".join(filter(None, (damaged, unlike))):
+        return yes, REPLICA_DAMAGED if damaged else REPLICAS_DIFFER, told
     if full := full_volumes_message(observation):
         return yes, VOLUME_FULL, full
     return _lesser_trouble(observation, known)

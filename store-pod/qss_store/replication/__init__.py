@@ -13,8 +13,6 @@
 7. `lease` says for how long an active may act without an acknowledgement, and when its successor
    may begin.
 
-`majority` says which replicas have other rows than most of them, where their rows are compared.
-
 `log` has the rules of one log: how it grows, what may be applied, how it is cut, and which epochs
 it takes. The other modules, but for `entries` and `digest`, are for partitions with standbys.
 

@@ -19,6 +19,7 @@ from qss_core.model import (
     StoreId,
 )
 from qss_core.wire.messages import Problem
+from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, Moment, StepBack
 from qss_store.replication.hello import Hello
@@ -145,6 +146,9 @@ class SnapshotEnd(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
 
 
+DIGEST_VERSION = 1  # Replicas of another one say that they cannot be compared.
+
+
 class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An active asks a standby for the digest of some rows, in the state after one batch.
 
@@ -160,6 +164,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     after: bytes | None = None
     last_key: bytes | None = None
     rows: int
+    version: int = DIGEST_VERSION
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,12 +174,12 @@ class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnlikeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An active tells a standby that it has other rows than most replicas."""
+    """An active tells a standby that they are of replicas whose rows differ."""
 
     store_id: StoreId
     sender: Ordinal
     configuration: PartitionConfiguration
-    why: str
+    unlike: UnlikeRows
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -76,9 +76,9 @@ def damaged_message(observation: Observation) -> str | None:
     if not told:
         return None
     return (
-        f"{listed(told)} is damaged: a block cannot be read there, or most replicas have other "
-        "rows. Where a replica in sync is without damage, it leads, and the damaged one is copied "
-        "from it. Where none is, all other rows are served: write the store's rows again"
+        f"{listed(told)} is damaged: a block cannot be read there. Where a replica in sync is "
+        "without damage, it leads, and the damaged one is copied from it. Where none is, all other "
+        "rows are served: write the store's rows again"
     )
 
 
@@ -96,9 +96,9 @@ def unlike_message(observation: Observation) -> str | None:
         return None
     return (
         f"replicas have other rows, and nobody can tell which are right: {listed(told)}. Reads and "
-        "writes go on with those of the active. To keep these, set spec.standbys to 0, and back "
-        "when the standbys are gone; to keep a standby's, make it the active before (qss move). "
-        "Or write the store's rows again"
+        "writes go on with those of the active. To keep these, empty the volumes of the standbys' "
+        "pods one after the other and restart these pods: they copy their partitions anew; to keep "
+        "a standby's, make it the active before (qss move). Or write the store's rows again"
     )
 
 

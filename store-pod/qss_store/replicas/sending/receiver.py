@@ -12,6 +12,7 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
 from qss_store.replication.follower import Append, StepBack, check_follows
 from qss_store.replication.messages import (
+    DIGEST_VERSION,
     AppendAnswer,
     AppendRequest,
     CompareAnswer,
@@ -28,7 +29,6 @@ from qss_store.replication.messages import (
 from qss_store.storage.views.row_digest import ROWS_MAX, digest_between, parts_of
 
 _COMPARE_WAIT_S = 2.0  # For a batch that the active has applied.
-_WHY_MAX = 500
 
 
 class Receiver:
@@ -63,6 +63,8 @@ class Receiver:
         partition, replica = self._standby(request.store_id, request.configuration)
         if replica.health.damage is not None:
             raise replica.health.damage
+        if request.version != DIGEST_VERSION:
+            return CompareAnswer(digest=None)
         if not 0 <= request.rows <= ROWS_MAX:
             raise MalformedRequestError(f"a comparison is of 0 to {ROWS_MAX} rows")
         with suppress(TimeoutError):
@@ -79,16 +81,15 @@ class Receiver:
             )
         except CorruptionError as error:
             raise self._registry.found_damage(partition, error, replica) from error
-        return CompareAnswer(digest=digest)
+        return CompareAnswer(digest=digest)  # None after too many hidden rows.
 
     async def unlike(self, request: UnlikeRequest) -> Done:
-        """This pod's standby has other rows than most replicas: it counts as damaged.
+        """This pod's standby has other rows than other replicas: it compares once it is active.
 
         Raises as `compare`.
         """
-        partition, replica = self._standby(request.store_id, request.configuration)
-        error = CorruptionError(request.why[:_WHY_MAX])
-        self._registry.found_damage(partition, error, replica)
+        _, replica = self._standby(request.store_id, request.configuration)
+        replica.health.unlike = request.unlike
         return Done()
 
     def _standby(

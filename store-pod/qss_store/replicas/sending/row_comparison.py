@@ -9,13 +9,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from qss_core.errors import CorruptionError, StoreError
+from qss_core.errors import StoreError
 from qss_core.model import Ordinal, Role
 from qss_core.text import listed
 from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
-from qss_store.replication.majority import odd_ones
 from qss_store.replication.messages import (
     COMPARE_PATH,
     UNLIKE_PATH,
@@ -47,12 +46,15 @@ class RowComparison:
     async def compare(self, replica: Replica) -> None:
         """Compares all rows of an active that has standbys without damage; others have no work.
 
-        Replicas with other rows than most count as damaged. Where nobody can tell which replica is
-        right, the active's report says so. Raises CorruptionError where the active has damage.
+        Where rows differ, the active's report says so: of replicas that were copied from each other
+        most may be wrong, so nobody can tell which one is right. The standbys hear of it, since one
+        of them may be the next active. Raises CorruptionError where the active has damage.
         """
         configuration, own = replica.log.configuration, replica.log.pod
         standbys = [pod for pod in configuration.in_sync if pod != own]
-        if replica.role is not Role.ACTIVE or not standbys or replica.health.damage is not None:
+        if replica.role is not Role.ACTIVE:
+            return
+        if not standbys or replica.health.damage is not None:
             replica.health.unlike = None
             return
         one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
@@ -100,7 +102,7 @@ class _Comparison:
                 self._replica.partition,
                 self._skipped,
             )
-        return len(self._standbys) == count
+        return len(self._standbys) == count and not self._skipped
 
     def _view(self) -> ReadView | None:
         """The state that readers see; None where the comparison has to end."""
@@ -161,41 +163,33 @@ class _Comparison:
         return digests
 
     async def _differ(self, view: ReadView, digests: Mapping[Ordinal, bytes]) -> None:
-        """Has the odd ones count as damaged, or says that nobody can tell which they are."""
+        """Says that the rows differ, here and to the standbys."""
         if self._view() is None:
             return
-        replica, odd = self._replica, odd_ones(digests)
-        partition, pods = replica.partition, tuple(sorted(digests))
-        state = f"after batch {view.sequence}, with the entries below {view.applied}"
-        if odd is None:
-            _LOG.critical(
-                "the replicas of partition %s on pods %s have other rows %s, and nobody can tell "
-                "which are right",
-                partition,
-                listed([str(pod) for pod in pods]),
-                state,
-            )
-            replica.health.unlike = UnlikeRows(
-                pods=pods,
-                epoch=self._configuration.epoch,
-                sequence=view.sequence,
-                offset=view.applied,
-            )
-            return
-        for pod in odd:
-            why = f"the replica on pod {pod} has other rows than most {state}"
-            _LOG.critical("partition %s: %s", partition, why)
-            if pod == replica.log.pod:
-                self._registry.found_damage(partition, CorruptionError(why), replica)
-            else:
-                await self._tell(pod, why)
+        replica, pods = self._replica, tuple(sorted(digests))
+        _LOG.critical(
+            "the replicas of partition %s on pods %s have other rows after batch %s, with the "
+            "entries below %s, and nobody can tell which are right",
+            replica.partition,
+            listed([str(pod) for pod in pods]),
+            view.sequence,
+            view.applied,
+        )
+        replica.health.unlike = UnlikeRows(
+            pods=pods,
+            epoch=self._configuration.epoch,
+            sequence=view.sequence,
+            offset=view.applied,
+        )
+        for pod in [*self._standbys]:
+            await self._tell(pod, replica.health.unlike)
 
-    async def _tell(self, pod: Ordinal, why: str) -> None:
+    async def _tell(self, pod: Ordinal, unlike: UnlikeRows) -> None:
         request = UnlikeRequest(
             store_id=self._replica.definition.store_id,
             sender=self._replica.log.pod,
             configuration=self._configuration,
-            why=why,
+            unlike=unlike,
         )
         try:
             decode_message(await self._send(pod, UNLIKE_PATH, encode_message(request)), Done)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreError
-from qss_core.model import PartitionId
+from qss_core.model import PartitionId, Role
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.settings import Settings
 
@@ -63,10 +63,10 @@ class Scrubber:
     def _is_due(self, replica: Replica) -> bool:
         """Whether the rest is over; a time in the future is of a clock that was wrong.
 
-        Replicas that were unlike are compared again in their next epoch.
+        Replicas that were unlike are compared again in the next epoch of an active.
         """
-        unlike = replica.health.unlike
-        if unlike is not None and unlike.epoch != replica.log.configuration.epoch:
+        unlike, is_active = replica.health.unlike, replica.role is Role.ACTIVE
+        if unlike is not None and is_active and unlike.epoch != replica.log.configuration.epoch:
             return True
         last_ms, rest_ms = replica.health.last_read_ms, self._settings.scrub_rest_s * 1000
         return last_ms is None or not 0 <= self._clock.wall_ms() - last_ms < rest_ms

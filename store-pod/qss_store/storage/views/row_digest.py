@@ -6,7 +6,7 @@ drops expired ones and makes index rows on its own: only rows that readers see c
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,15 +17,18 @@ from qss_core.formats.values import Format, converter_of
 from qss_store.storage.engine import FamilyView
 from qss_store.storage.stretches import stretches_of
 from qss_store.storage.views.read_view import ReadView
+from qss_store.storage.views.segmented import SegmentedView
 from qss_store.storage.views.versioned import VersionedView
 
 ROWS_MAX = 1000  # As many as a scan reads in one turn of the event loop.
 _BYTES_MAX = 256 * 1024  # Or one row more.
+# Rows that are looked at, hidden ones too: by the active, and by a standby, which may have more.
+_LOOKED_MAX, _LOOKED_BETWEEN_MAX = 2000, 8000
 _DIGEST_BYTES = 16
 
 
 class RowsDigest(NamedTuple):
-    """The digest of some rows; `last_key` is None where no rows come after them."""
+    """The digest of some rows; `last_key` is that of the last one looked at, None at the end."""
 
     digest: bytes
     last_key: bytes | None
@@ -41,21 +44,33 @@ def parts_of(view: ReadView) -> tuple[FamilyView, ...]:
 
 def digest_next(view: ReadView, part: int, after: bytes | None) -> RowsDigest:
     """The digest of the rows of a part behind a key (None: the first ones), as many as may be."""
-    keys, rows, is_over = _rows(parts_of(view)[part], after, None, ROWS_MAX, _BYTES_MAX)
-    size = sum(map(len, keys)) + sum(map(len, rows))
-    return RowsDigest(_digest(view, keys, rows), None if is_over else keys[-1], len(keys), size)
+    found = _rows(parts_of(view)[part], after, None, ROWS_MAX, _BYTES_MAX, _LOOKED_MAX)
+    digest = _digest(view, found.keys, found.rows)
+    return RowsDigest(digest, found.last_key, len(found.keys), found.size)
 
 
 def digest_between(
     view: ReadView, part: int, after: bytes | None, last_key: bytes | None, count: int
-) -> bytes:
+) -> bytes | None:
     """The digest of the rows of a part behind a key up to another one (None: to the end).
 
     Where there are more than `count` rows, the digest is another one than that of `count` rows.
+    None where too many rows are hidden between them.
     """
     upper = None if last_key is None else last_key + b"\x00"
-    keys, rows, _ = _rows(parts_of(view)[part], after, upper, count + 1, None)
-    return _digest(view, keys, rows)
+    found = _rows(parts_of(view)[part], after, upper, count + 1, None, _LOOKED_BETWEEN_MAX)
+    if found.last_key is not None and len(found.keys) <= count:
+        return None
+    return _digest(view, found.keys, found.rows)
+
+
+class _Looked(NamedTuple):
+    """Rows that readers see; `last_key` is of the last row that was looked at, None at the end."""
+
+    keys: list[bytes]
+    rows: list[bytes]
+    last_key: bytes | None
+    size: int  # Of all rows that were looked at.
 
 
 def _rows(
@@ -64,19 +79,37 @@ def _rows(
     upper: bytes | None,
     rows_max: int,
     bytes_max: int | None,
-) -> tuple[list[bytes], list[bytes], bool]:
-    """Keys, rows, and whether these are all."""
+    looked_max: int,
+) -> _Looked:
+    """The next rows; rows that retention hides are looked at, too, and end a stretch like others.
+
+    Where this replica has hidden rows that another one has dropped, the same keys bound both.
+    """
     keys: list[bytes] = []
     rows: list[bytes] = []
-    size = 0
-    lower = None if after is None else after + b"\x00"
-    for some in stretches_of(view.scan(lower=lower, upper=upper)):
-        keys += some.keys
-        rows += some.rows
+    size = looked = 0
+    for some in stretches_of(_scan(view, after, upper)):
         size += some.size
-        if len(keys) >= rows_max or (bytes_max is not None and size >= bytes_max):
-            return keys[:rows_max], rows[:rows_max], False
-    return keys, rows, True
+        looked += len(some.keys)
+        for key, row in zip(some.keys, some.rows, strict=True):
+            if isinstance(view, SegmentedView) and view.hides(key):
+                continue
+            keys.append(key)
+            rows.append(row)
+            if len(keys) == rows_max:
+                return _Looked(keys, rows, key, size)
+        if looked >= looked_max or (bytes_max is not None and size >= bytes_max):
+            return _Looked(keys, rows, some.keys[-1], size)
+    return _Looked(keys, rows, None, size)
+
+
+def _scan(
+    view: FamilyView, after: bytes | None, upper: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    lower = None if after is None else after + b"\x00"
+    if isinstance(view, SegmentedView):
+        return view.scan(lower=lower, upper=upper, exact=False)
+    return view.scan(lower=lower, upper=upper)
 
 
 def _digest(view: ReadView, keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:

@@ -130,6 +130,10 @@ class SegmentedView:
             return scans[0]
         return merge(*scans, key=_ROW_KEY, reverse=reverse)
 
+    def hides(self, key: bytes) -> bool:
+        """Whether retention hides the row of a key: a scan that is not exact returns it."""
+        return self._segments.time_of(key) < self._earliest
+
     def _overlaps(self, number: int, first: int, last: int) -> bool:
         start = number * self._interval_ms
         return start <= last and first < start + self._interval_ms

@@ -208,7 +208,15 @@ def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicasDiffer")
     where = f"partition {one.configuration.partition} (epoch 4): pods 0, 1 after batch 17"
     assert where in degraded.message
-    assert "spec.standbys" in degraded.message
+    assert "empty the volumes of the standbys' pods one after the other" in degraded.message
+    hurt = replace(one, unlike=unlike, has_damage=True)
+    told = replace(active, replicas=(hurt, *others))
+    reports = {**observation.reports, Ordinal(1): told}
+    degraded = condition(
+        status_of(changed(observation, reports=reports), NOW), ConditionType.DEGRADED
+    )
+    assert degraded.reason == "ReplicaDamaged"
+    assert where in degraded.message, "both are told"
 
 
 def test_a_condition_is_dated_when_its_status_changes_and_not_before() -> None:
