@@ -21,6 +21,16 @@ SCAN = "/state/stores/words"
 VALUES = {f"k{number:02}": number for number in range(20)}
 
 
+async def with_standby(start_cluster: StartCluster, values: dict[str, int]) -> Cluster:
+    """Two pods: the active of one partition, and a standby that shows the same values."""
+    standby = configuration(0, 0, standbys=[1], epoch=3)
+    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
+    await cluster.until_level()
+    await cluster.put_values(values)
+    await cluster.until_level()
+    return cluster
+
+
 def damage(cluster: Cluster) -> Replica:
     """Has each read of pod 0 fail as if the files had other bytes than were written."""
     replica = cluster.nodes[0].pod.registry.replicas[PartitionId(0)]
@@ -40,11 +50,7 @@ def raised(error: Exception) -> None:
 async def test_another_replica_answers_and_the_pod_reports_the_damage(
     start_cluster: StartCluster, api: MakeApi, path: str
 ) -> None:
-    standby = configuration(0, 0, standbys=[1], epoch=3)
-    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
-    await cluster.until_level()
-    await cluster.put_values(VALUES)
-    await cluster.until_level()
+    cluster = await with_standby(start_cluster, VALUES)
     damage(cluster)
     found = await api(cluster).get(SCAN + path)
     assert found.status == 200
@@ -61,11 +67,7 @@ async def test_another_replica_answers_and_the_pod_reports_the_damage(
 async def test_a_batch_get_that_meets_damage_asks_another_replica_for_all_keys(
     start_cluster: StartCluster, api: MakeApi, is_traced: bool
 ) -> None:
-    standby = configuration(0, 0, standbys=[1], epoch=3)
-    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
-    await cluster.until_level()
-    await cluster.put_values(VALUES)
-    await cluster.until_level()
+    cluster = await with_standby(start_cluster, VALUES)
     damage(cluster)
     asked = {"keys": ["k01", "k02"], "executionInfo": is_traced}
     found = (await api(cluster).post("/state/get/words", asked)).json()
@@ -93,11 +95,8 @@ async def test_of_a_sole_replica_a_batch_get_gives_the_keys_that_can_be_read(
 async def test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy(
     start_cluster: StartCluster, api: MakeApi, rows_before: int
 ) -> None:
-    standby = configuration(0, 0, standbys=[1], epoch=3)
-    cluster = await start_cluster(2, partitions=1, engine="memory", configurations=[standby])
-    await cluster.until_level()
-    await cluster.put_values({f"k{number:04}": number for number in range(1000)})
-    await cluster.until_level()
+    values = {f"k{number:04}": number for number in range(1000)}
+    cluster = await with_standby(start_cluster, values)
     registry, partition = cluster.nodes[0].pod.registry, PartitionId(0)
     copy = cluster.nodes[1].pod.registry.replicas[partition]
     damaged = registry.replicas[partition]

@@ -168,7 +168,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The digest; None where the standby shows another state."""
+    """The digest; None where the standby has none of the same state, rows and version."""
 
     digest: bytes | None
 

@@ -90,7 +90,7 @@ class ReplicationApi:
         return _response(await self._receiver.compare(message))
 
     async def unlike(self, request: web.Request) -> web.Response:
-        """Has a standby whose rows are unlike those of most replicas count as damaged."""
+        """Tells a standby that replicas of its partition have other rows."""
         message = decode_message(await self._body(request), UnlikeRequest)
         return _response(await self._receiver.unlike(message))
 

@@ -56,9 +56,11 @@ class Receiver:
         return AppendAnswer(tuple(found))
 
     async def compare(self, request: CompareRequest) -> CompareAnswer:
-        """The digest of some rows, once readers see the named batch; None where they see others.
+        """The digest of some rows, once readers see the named batch.
 
-        Raises as `hello`, StaleEpochError, NotPresentError, and CorruptionError for damage here.
+        None where they see another one, where this pod makes other digests, and where retention
+        hides too many rows. Raises as `hello`, StaleEpochError, NotPresentError, and
+        CorruptionError for damage here.
         """
         partition, replica = self._standby(request.store_id, request.configuration)
         if replica.health.damage is not None:
@@ -81,7 +83,7 @@ class Receiver:
             )
         except CorruptionError as error:
             raise self._registry.found_damage(partition, error, replica) from error
-        return CompareAnswer(digest=digest)  # None after too many hidden rows.
+        return CompareAnswer(digest=digest)
 
     async def unlike(self, request: UnlikeRequest) -> Done:
         """This pod's standby has other rows than other replicas: it compares once it is active.
