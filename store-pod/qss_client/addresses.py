@@ -71,7 +71,8 @@ def _checked(text: str) -> str:
 def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
     yaml = _yaml()
     try:
-        document = yaml.safe_load((state_dir / store / "status.yaml").read_text()) or {}
+        text = (state_dir / store / "status.yaml").read_text()
+        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
     except (OSError, ValueError) as error:
         raise StoreNotFoundError(
             f"no local cluster in {state_dir} has a store {store}: give its URL (qss: --url, "

@@ -5,6 +5,7 @@ against.
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from aiohttp import web
@@ -175,10 +176,14 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 class DocumentApi:
-    """Serves the document of a port's routes."""
+    """Serves the document of a port's routes; it is made for the first request."""
 
     def __init__(self, routes: Iterable[Route[Any]]) -> None:
-        self._document = encode(make_document(routes))
+        self._routes = routes
+
+    @cached_property
+    def _document(self) -> bytes:
+        return encode(make_document(self._routes))
 
     async def get(self, _: web.Request) -> web.Response:
         return web.Response(body=self._document, headers={"Content-Type": JSON})
