@@ -101,7 +101,7 @@ class StoreReconciler:
             return None
         await self._keep(observation)
         steps = plan(observation)
-        self._forget_all_but(steps)
+        self._forget_all_but(steps, observation)
         observation = replace(observation, troubles=self._troubles(observation))
         are_done = await self._act_all(steps, observation)
         if any(are_done):
@@ -128,7 +128,17 @@ class StoreReconciler:
             sent=dict(self._sent),
             silent_s={one: now_s - self._heard_s.setdefault(one, now_s) for one in ordinals},
             completed=completed,
+            refused_restart=self._refused_restart(resource, cluster),
         )
+
+    def _refused_restart(self, resource: StoreResource, cluster: ClusterState) -> str | None:
+        """The pod whose restart was refused, until it is due again."""
+        refused = (
+            pod.uid
+            for pod in cluster.pods
+            if not self._is_due(Subject.RESTART, (resource.generation, pod.uid))
+        )
+        return next(refused, None)
 
     def _told(self, pod: PodState, reports: Mapping[Ordinal, ReplicasReport]) -> PodState:
         """The pod, with why it did not report where it said so itself."""
@@ -313,9 +323,16 @@ class StoreReconciler:
         text = "%s: %s was refused and is tried again: %s: %s"
         logger.log(level, text, self._store, what, error.code, error.message)
 
-    def _forget_all_but(self, steps: Iterable[Step]) -> None:
-        """Forgets the failures of work that is not planned any more."""
+    def _forget_all_but(self, steps: Iterable[Step], observation: Observation) -> None:
+        """Forgets the failures of work that is not planned any more.
+
+        A refused restart is planned again when the pod has handed over what it got meanwhile.
+        """
         planned: set[Subject | Ordinal] = {Subject.CHILDREN}
+        refused = self._attempts.of(Subject.RESTART)
+        outdated = [pod.uid for pod in observation.cluster.pods if pod.is_outdated]
+        if refused is not None and refused.tried[1] in outdated:
+            planned.add(Subject.RESTART)
         for step in steps:
             if isinstance(step, SendAssignment):
                 planned.add(step.ordinal)

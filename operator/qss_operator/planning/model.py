@@ -222,6 +222,7 @@ class Observation:
     # Seconds without a report, on the operator's own clock; a new operator begins to count anew.
     silent_s: Mapping[Ordinal, float] = field(default_factory=dict)
     completed: Sequence | None = None  # From the coordinator's report of the round before.
+    refused_restart: str | None = None  # The uid of a pod whose restart is not tried again yet.
     troubles: tuple[Trouble, ...] = ()  # Refused actions of earlier rounds; only the status shows.
 
 

@@ -251,8 +251,7 @@ class World:
         self.restarted(pod)
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        simulated = self.pods[pod.ordinal]
-        return simulated.report() if simulated.is_reachable else None
+        return self.observation().reports.get(pod.ordinal)
 
     def refusal(self, pod: PodAddress) -> str | None:
         return None

@@ -6,12 +6,18 @@ from itertools import pairwise
 import pytest
 
 from qss_core.errors import StaleEpochError, StoreTypeRefusedError, WrongStoreError
-from qss_core.model import Ordinal, PodAddress, StoreAssignment
+from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.errors import InvalidResourceError, StartFailedError
-from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
+from qss_operator.planning.model import (
+    ConditionType,
+    Observation,
+    PodState,
+    StoreResource,
+    StoreStatus,
+)
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.fakes.control_world import World, resource_of
+from qss_testing.fakes.control_world import World, resource_of, spec_of
 from qss_testing.fakes.simulated_pod import STORE
 
 
@@ -275,3 +281,54 @@ async def test_another_pod_at_a_reused_address_is_not_believed() -> None:
     for _ in range(3):
         await reconciler.run_round()
     assert [pod.held for pod in world.pods] == [(), (), ()]
+
+
+def in_sync(world: World) -> list[int]:
+    """How many replicas of each partition are in sync."""
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return [len(entry.in_sync) for entry in status.assignment]
+
+
+async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_try() -> None:
+    tried_at_s: list[float] = []
+
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        is_refusing: bool = True
+
+        async def restart(self, store: StoreName, pod: PodState) -> None:
+            if self.is_refusing:
+                tried_at_s.append(self.seconds)
+                raise StartFailedError("admission webhook denied it")
+            await super().restart(store, pod)
+
+    world = Refusing(resource=resource_of(spec_of(replicas=3, standbys=1)))
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    world.template = 1
+    short_s = 0.0
+    for _ in range(1000):
+        await reconciler.run_round()
+        world.seconds += 0.2
+        short_s += 0.2 if min(in_sync(world)) == 1 else 0.0
+    pauses = [after - before for before, after in pairwise(tried_at_s)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] >= 1.0
+    assert 60.0 <= pauses[-1] < 63.0
+    assert short_s < 20.0  # Of 200: a second or two for each try.
+    degraded = world.published[-1].condition(ConditionType.DEGRADED)
+    progressing = world.published[-1].condition(ConditionType.PROGRESSING)
+    assert degraded is not None
+    assert progressing is not None
+    assert "admission webhook denied it" in degraded.message
+    assert "was refused and is tried again" in progressing.message
+    world.is_refusing = False
+    for _ in range(1000):
+        await reconciler.run_round()
+        world.seconds += 0.2
+    assert {pod.template for pod in world.pods} == {1}
+    assert set(in_sync(world)) == {2}

@@ -56,7 +56,18 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
     While they are not known (None), only a broken pod is restarted.
 
     Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, OtherReplicaInSync.
+
+    A pod whose restart was refused counts as any other one, until the restart is tried again: its
+    replicas join the in-sync ones.
     """
+    found = _next_restart(observation, entries)
+    refused = observation.refused_restart
+    if refused is None or found.pod is None or found.pod.uid != refused:
+        return found
+    return _wait(f"the restart of {found.pod.address.name} was refused and is tried again")
+
+
+def _next_restart(observation: Observation, entries: Entries | None) -> NextRestart:
     wanted = min(observation.cluster.replicas, wanted_replicas(observation))
     pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
     old = [pod for pod in pods if pod.is_outdated]
