@@ -17,6 +17,8 @@ While the pod runs, the other packages use these modules:
   measures them.
 * `peer_client` sends a message to another pod, and returns the answer or a typed error; by
   `peer_download` a thread reads an answer that is too large for the event loop.
+* `background_threads` makes threads that give way to the event loop; copies are read and written
+  by them.
 
 All code reads the time from `qss_client.clock`, so that tests set it. No module here imports
 another package of `qss_store`.

@@ -9,7 +9,6 @@ import http.client
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from io import BufferedIOBase
@@ -17,10 +16,10 @@ from urllib.parse import urlsplit
 
 from qss_client.http.unreachable import unreachable
 from qss_core.errors import StoreError
+from qss_store.runtime.background_threads import background_threads
 
 _REFUSAL_BYTES_MAX = 1024 * 1024
-_THREADS = 4  # The copies that a pod makes at a time, and those that end.
-THREADS = ThreadPoolExecutor(_THREADS, thread_name_prefix="copy")
+THREADS = background_threads("copy")
 
 
 class Download:

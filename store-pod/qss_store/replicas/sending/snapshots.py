@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedError, WrongStoreError
@@ -19,13 +20,15 @@ from qss_store.replication.messages import (
     SnapshotPartRequest,
     SnapshotRequest,
 )
-from qss_store.runtime.blocking import run_blocking
+from qss_store.runtime.background_threads import background_threads
+from qss_store.runtime.blocking import run_blocking, run_blocking_in
 from qss_store.storage.database_files import make_directory
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 4
 _KEPT_S = 120.0  # After the last part that was read.
 _PART_BYTES_MAX = 8 * 1024 * 1024
+_THREADS = background_threads("snapshot")
 _GONE = "the snapshot is gone: begin a new one"
 
 
@@ -111,10 +114,8 @@ class Snapshots:
         try:
             for offset in range(request.offset, end, FRAME_BYTES_MAX):
                 size = min(FRAME_BYTES_MAX, end - offset)
-                before, coming = (
-                    coming,
-                    asyncio.create_task(run_blocking(_read, path, offset, size)),
-                )
+                read = run_blocking_in(_THREADS, partial(_read, path, offset, size))
+                before, coming = coming, asyncio.create_task(read)
                 if before is not None:
                     yield await self._given(held, before)
             if coming is not None:
