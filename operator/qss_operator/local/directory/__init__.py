@@ -15,6 +15,9 @@ new one. Readers take no lock, and see a change by the version of the file (inod
 locks are those of `flock`: the system releases them when a process ends in any way. So a lock file
 without a living holder means nothing, and nothing here deletes it.
 
+`volumes` reads what the pods keep of the store's definition, so that no resource with another
+schema is stored over their data.
+
 A file that cannot be read or decoded is a `StateDirectoryError` that names it and what to do; a
 missing file is None. Nothing here deletes data. The rest of `local` and the commands use this
 package; of `local` it imports only `processes`. Tests: `test_local_state` and `test_changes`.

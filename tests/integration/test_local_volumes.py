@@ -1,0 +1,83 @@
+"""What the volumes of local pods hold decides which resource may be started over them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qss_core.errors import StoreError
+from qss_operator.local.prepare import prepare
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.waiting import wait_until
+from qss_testing.writers.writer import write_values
+
+pytestmark = pytest.mark.long
+
+NUMBERS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "int64"}}
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Iterator[Qss]:
+    command = Qss(tmp_path, REAL_POD)
+    yield command
+    command.down()
+
+
+def with_rows(qss: Qss) -> Path:
+    """The resource file of a stopped store that has rows with values of JSON."""
+    assert qss.up(manifest(replicas=1)).code == 0
+    url = qss.status()["status"]["endpoints"]["query"]
+    write_values(url, STORE, {"a": 1})
+    assert qss.down().code == 0
+    return qss.state.resource_file(STORE)
+
+
+def test_data_of_another_schema_refuses_a_store_whose_stored_resource_was_deleted(
+    qss: Qss,
+) -> None:
+    with_rows(qss).unlink()
+    done = qss.up(manifest(replicas=1, store=NUMBERS))
+    assert done.code == 2
+    assert "was written with spec.store.value.serde json, not int64" in done.err
+    assert "give the file of the store as it was, or choose another metadata.name" in done.err
+    assert f"`rm -r {qss.state.path / STORE}`" in done.err
+    assert qss.living_pods() == []
+    # The file as it was is enough.
+    assert qss.up(manifest(replicas=1)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"store": {**NUMBERS, "value": {"serde": "json"}, "key": {"serde": "bytes"}}}, "key"),
+        ({"partitions": 5}, "spec.partitions 6, not 5"),
+        (
+            {"store": {**NUMBERS, "type": "Versioned", "versioned": {"historyRetention": "1h"}}},
+            "spec.store.type KeyValue, not Versioned and spec.store.value.serde json, not int64",
+        ),
+    ],
+)
+def test_data_of_another_schema_refuses_a_stored_resource_that_was_edited(
+    qss: Qss, edit: dict[str, Any], message: str
+) -> None:
+    resource_file = with_rows(qss)
+    stored = yaml.safe_load(resource_file.read_text())
+    edited = yaml.safe_load(manifest(replicas=1, **edit))
+    stored["spec"] |= {name: edited["spec"][name] for name in edit}
+    resource_file.write_text(yaml.dump(stored))
+    with pytest.raises(StoreError, match=message):
+        prepare([resource_file], qss.state)
+
+
+def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:
+    resource_file = with_rows(qss)
+    assert qss.up(manifest(replicas=1)).code == 0
+    stored = yaml.safe_load(resource_file.read_text())
+    stored["spec"]["store"] |= NUMBERS
+    stored["metadata"]["generation"] += 1
+    resource_file.write_text(yaml.dump(stored))
+    wait_until(lambda: f"{STORE} goes on as before: " in qss.state.up_log.read_text())
+    assert "was written with spec.store.value.serde json, not int64" in qss.state.up_log.read_text()
+    assert qss.status()["status"]["observedGeneration"] == 1
