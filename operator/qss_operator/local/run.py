@@ -20,6 +20,7 @@ from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
+from qss_operator.local.status.present import unless_old
 from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
 from qss_operator.planning.findings.obstacles import STORE_TYPE_REFUSED
@@ -60,7 +61,7 @@ class RunningStores:
             version = self.state.status_version(name)
             if name not in self._seen or self._seen[name][0] != version:
                 self._seen[name] = version, self.state.read_status(name) or StoreStatus()
-        return {name: self._seen[name][1] for name in self.names}
+        return {name: unless_old(self.state, name, self._seen[name][1]) for name in self.names}
 
     async def wait_until_deleted(self) -> None:
         """Returns when the state directory was deleted, so that no command finds these pods."""
@@ -90,11 +91,13 @@ async def running_stores(
         for name in names:
             # The status of the last run is out of date.
             state.write_status(name, starting_status(state.read_status(name), time_of(utc(clock))))
+            state.mark_renewed(name)
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder(names)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
             tasks = [
-                asyncio.create_task(_run_store(name, local, cluster, pods, clock)) for name in names
+                asyncio.create_task(_run_store(name, state, local, cluster, pods, clock))
+                for name in names
             ]
             tasks.append(asyncio.create_task(_wake_changed(local, cluster)))
             try:
@@ -127,6 +130,7 @@ async def _wake_changed(resources: LocalResources, cluster: LocalCluster) -> Non
 
 async def _run_store(
     name: StoreName,
+    state: StateDirectory,
     resources: LocalResources,
     cluster: LocalCluster,
     pods: HttpPods,
@@ -136,7 +140,13 @@ async def _run_store(
     reconciler = StoreReconciler(
         name, resources=resources, cluster=cluster, pods=pods, clock=clock, intervals=intervals
     )
-    await run_rounds(name, reconciler.run_round, cluster.wait_for_change, intervals)
+
+    async def run_round() -> bool | None:
+        is_settled = await reconciler.run_round()
+        state.mark_renewed(name)
+        return is_settled
+
+    await run_rounds(name, run_round, cluster.wait_for_change, intervals)
 
 
 async def wait_until_ready(
