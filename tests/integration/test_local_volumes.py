@@ -1,4 +1,4 @@
-"""What the volumes of local pods hold decides which resource may be started over them."""
+"""Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +9,15 @@ import yaml
 
 from qss_core.errors import StoreError
 from qss_operator.local.prepare import prepare
-from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.clients.qss_command import REAL_POD, STORE, Finished, Qss, manifest
+from qss_testing.faults.small_disk import SmallDisk
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import write_values
 
 pytestmark = pytest.mark.long
 
 NUMBERS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "int64"}}
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -81,3 +83,29 @@ def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(q
     wait_until(lambda: f"{STORE} goes on as before: " in qss.state.up_log.read_text())
     assert "was written with spec.store.value.serde json, not int64" in qss.state.up_log.read_text()
     assert qss.status()["status"]["observedGeneration"] == 1
+
+
+def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    with SmallDisk(tmp_path / "state", 200 * MIB) as disk:
+        small = Qss(tmp_path, REAL_POD, prefix=disk.command)
+        try:
+            up = small.up(manifest(replicas=1, partitions=2))
+            assert up.code == 0, up.err
+            url = small.status()["status"]["endpoints"]["query"]
+            write_values(url, STORE, {"a": 1})
+            disk.fill(leave_bytes=0)
+            # The second one finds the process that was recorded on the full disk.
+            for _ in range(2):
+                assert small.run("kill", f"{STORE}-0").code == 0
+                wait_until(
+                    lambda: "DISK_FULL: the volume is full: it has 0 of" in asked(small, url).err
+                )
+            disk.make_room()
+            wait_until(lambda: asked(small, url).code == 0)
+        finally:
+            assert small.down().code == 0
+
+
+def asked(small: Qss, url: str) -> Finished:
+    """The answer to a read, of a pod that is found although the status says nothing of it."""
+    return small.run("get", STORE, "a", "--url", url, "--timeout", "1")

@@ -106,7 +106,7 @@ class PodSupervisor:
         try:
             self._record(process.pid)
         except StateDirectoryError as error:
-            # The disk may be full. A pod must not run if no later command could find it.
+            # A full disk of a new pod. A pod must not run if no later command could find it.
             await _stop(process)
             return f"cannot be started: {error.message}"
         try:

@@ -23,7 +23,12 @@ import msgspec
 
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
-from qss_operator.local.directory.files import make_directory, read_yaml, write_yaml
+from qss_operator.local.directory.files import (
+    make_directory,
+    overwrite_yaml,
+    read_yaml,
+    write_yaml,
+)
 from qss_operator.local.directory.ports import PodPorts
 from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.planning.model import StoreStatus
@@ -139,9 +144,17 @@ class StateDirectory:
         write_yaml(self.path / store / "ports.yaml", msgspec.to_builtins(ports))
 
     def write_process(self, store: StoreName, ordinal: Ordinal, process: ProcessId) -> None:
-        """Record the process of a pod, so that it can be found when its parent has ended."""
+        """Record the process of a pod, so that it can be found when its parent has ended.
+
+        On a full disk it is written over the last process of the pod.
+        """
         file = self.pod_directory(store, ordinal) / "process.yaml"
-        write_yaml(file, msgspec.to_builtins(process))
+        try:
+            write_yaml(file, msgspec.to_builtins(process))
+        except StateDirectoryError:
+            if not file.exists():
+                raise
+            overwrite_yaml(file, msgspec.to_builtins(process))
 
     def process(self, store: StoreName, ordinal: Ordinal) -> ProcessId | None:
         """The recorded process of a pod, running or not."""

@@ -52,7 +52,10 @@ def _hindrance(state: StateDirectory) -> str:
     if holder and is_suspended(holder):
         return f"{process} is suspended and does not answer; `kill -CONT {holder.pid}` resumes it"
     if _is_full(state):
-        return f"the disk of {state.path.absolute()} is full, so {process} cannot write: make room"
+        return (
+            f"the disk of {state.path.absolute()} is full, so {process} cannot write: free some "
+            "MiB for reads, and more than 64 MiB for batches"
+        )
     return f"{process} does not answer, or fails: its output says why ({state.up_log} if detached)"
 
 
