@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,9 +18,13 @@ from qss_operator.local.processes import identify, start_child
 logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 10.0
+# Each start ends in the same way, until a person corrects the settings or the command.
+WRONG_SETTINGS = "ended with exit code 2, of wrong settings"
+_WRONG_USAGE = 2
 _LOG_BYTES_MAX = 1024 * 1024
 _LOG_TAIL_BYTES = 4096
 _LINE_CHARS_MAX = 200
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 
 class PodSupervisor:
@@ -145,7 +150,8 @@ class PodSupervisor:
 def last_line(log: Path, begin: int = 0) -> str:
     """The last line of a log that is not empty, from byte `begin` on, cut to a limited length.
 
-    A line of the level CRITICAL goes before those that a process writes while it ends.
+    A line of the level CRITICAL goes before those that a process writes while it ends. The time of
+    a line is left out, so that pods which fail alike say the same.
     """
     try:
         with log.open("rb") as file:
@@ -153,7 +159,7 @@ def last_line(log: Path, begin: int = 0) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    said = [line.strip() for line in reversed(lines) if line.strip()]
+    said = [_STAMP.sub("", line.strip()) for line in reversed(lines) if line.strip()]
     said.sort(key=lambda line: "CRITICAL" not in line)
     return said[0][:_LINE_CHARS_MAX] if said else ""
 
@@ -180,6 +186,8 @@ def _rotate(log: Path) -> None:
 
 
 def _describe_exit(code: int) -> str:
+    if code == _WRONG_USAGE:
+        return WRONG_SETTINGS
     if code >= 0:
         return f"ended with exit code {code}"
     try:
