@@ -48,7 +48,8 @@ class PodSupervisor:
         self._template = template
         self._made_of = ""
         self._starts = 0
-        self._said_before = 0  # Bytes of the log that earlier processes have written.
+        # The bytes of the log that earlier processes have written; None before a process starts.
+        self._said_before: int | None = None
         self._asked = asyncio.Event()  # To restart.
         self.is_running = False
         self.trouble: str | None = None
@@ -97,6 +98,7 @@ class PodSupervisor:
         self._asked.clear()
         self._made_of = self._template()
         self._starts += 1
+        self._said_before = None
         log = self._state.log_file(self._store, self._ordinal)
         try:
             make_directory(self._state.data_directory(self._store, self._ordinal))
@@ -144,6 +146,8 @@ class PodSupervisor:
         self._on_change()
 
     def _last_line(self) -> str:
+        if self._said_before is None:
+            return ""
         return last_line(self._state.log_file(self._store, self._ordinal), self._said_before)
 
 
