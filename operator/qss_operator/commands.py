@@ -78,7 +78,9 @@ def up(
 
         ports = {name: state.read_ports(name) for name in state.stores()}
         options = ["--background", "--pod-command", shlex.join(command)]
-        running = asyncio.run(start_in_background(files, state, options, timeout_s, _tell_wait))
+        running, missing = asyncio.run(
+            start_in_background(files, state, options, timeout_s, _tell_wait)
+        )
         statuses = running.statuses()
         typer.echo(statuses_table(statuses))
         for line in _attentions(statuses):
@@ -86,6 +88,8 @@ def up(
         for name, before in ports.items():
             for line in moves(name, before, state.read_ports(name)):
                 typer.echo(line, err=True)
+        for line in missing:
+            typer.echo(f"not waited for: {line}; `qss status{state.option}` shows why", err=True)
         typer.echo(f"running in the background: `qss down{state.option}` stops it")
         return
     logging.basicConfig(

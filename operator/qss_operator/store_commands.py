@@ -13,8 +13,10 @@ import typer
 
 from qss_client.cli.options import state_directory
 from qss_core.errors import MalformedRequestError
+from qss_core.model import StoreName
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
 from qss_operator.local.pods import kill_pod
+from qss_operator.local.status.present import why_old
 
 if TYPE_CHECKING:
     from qss_operator.local.changes import Change
@@ -139,10 +141,10 @@ def kill(
     state = StateDirectory(state_dir)
     process = kill_pod(state, pod)
     store = pod.rpartition("-")[0]
-    typer.echo(
-        f"killed {pod} (process {process.pid}); `qss up` starts it again, and "
-        f"{_watch(store, state)} shows it"
-    )
+    follows = f"`qss up` starts it again, and {_watch(store, state)} shows it"
+    if waits := why_old(state, StoreName(store)):
+        follows = f"its start waits: {waits}"
+    typer.echo(f"killed {pod} (process {process.pid}); {follows}")
 
 
 def _number(text: str) -> int:
@@ -166,6 +168,8 @@ def _what_follows(change: "Change", state: StateDirectory) -> str:
         return ", which the next `qss up` carries out: nothing runs"
     if change.store not in running:
         return ", which is not carried out before `qss up` is started with this store"
+    if waits := why_old(state, change.store):
+        return f", which waits: {waits}"
     return f"; {_watch(change.store, state)} shows the progress"
 
 

@@ -22,6 +22,7 @@ from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, TIME_COLU
 from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
+from qss_core.quantities import shown_duration
 from qss_core.serdes.json import parse_json
 from qss_core.serdes.registry import serde_of
 from qss_spark.column_types import cast_column, check_kind
@@ -196,8 +197,9 @@ class RowEncoder:
         differs = pc.not_equal(pc.subtract(ends, starts), size_ms)
         if pc.any(differs).as_py():  # The end may be null.
             raise MalformedRequestError(
-                f"the windows of store {self._definition.name} are {size_ms} ms long, and a row's "
-                "window_end says otherwise: use windows of that length, or leave window_end out"
+                f"the windows of store {self._definition.name} are {shown_duration(size_ms or 0)} "
+                "long, and a row's window_end says otherwise: use windows of that "
+                "length, or leave window_end out"
             )
 
     def _partitions(self, batch: pa.RecordBatch, keys: pa.BinaryArray) -> pa.Array:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition
+from qss_core.quantities import shown_duration
 from qss_spark.column_types import type_name
 
 WINDOW_END = "window_end"
@@ -59,7 +60,7 @@ def hint_of_session(
     return (
         f'. The column {SESSION_WINDOW} has them: {SESSION_START} is "{SESSION_WINDOW}.start", and '
         f'{SESSION_END}, the time of the last event, is "{SESSION_WINDOW}.end" less the gap '
-        f"({definition.session_gap_ms} ms)"
+        f"({shown_duration(definition.session_gap_ms or 0)})"
     )
 
 

@@ -13,6 +13,7 @@ RESOURCE_QUANTITY_PATTERN = (
 )
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_SHOWN_UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
 _DURATION_PART = re.compile("([0-9]+)(ms|s|m|h)")
 _KUBERNETES_QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,4}))?"
@@ -40,6 +41,16 @@ def parse_duration_ms(text: str) -> int:
             f"{text!r} is no duration; {instead or 'write it as 500ms, 10s, 30m or 1h30m'}"
         )
     return sum(int(count) * _UNIT_MS[unit] for count, unit in _DURATION_PART.findall(text))
+
+
+def shown_duration(milliseconds: int) -> str:
+    """A duration for a person, exactly: `1 h`, `1 h 30 min`, `1 s 500 ms`."""
+    parts = []
+    for name, unit_ms in _SHOWN_UNITS:
+        count, milliseconds = divmod(milliseconds, unit_ms)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts) or "0 ms"
 
 
 def parse_quantity_bytes(quantity: int | str) -> int:

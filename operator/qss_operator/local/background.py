@@ -10,11 +10,12 @@ from qss_operator.errors import AlreadyRunningError, StartFailedError
 from qss_operator.local.directory.files import make_directory
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, telling_differences
-from qss_operator.local.run import RunningStores, wait_until_ready
+from qss_operator.local.run import RunningStores, wait_for_pods, wait_until_ready
 from qss_operator.local.supervisor import last_line
 from qss_operator.planning.model import StoreStatus
 
 _LOG_BYTES_MAX = 1024 * 1024
+_PODS_WAIT_S = 10.0
 
 
 async def start_in_background(
@@ -23,12 +24,13 @@ async def start_in_background(
     options: Sequence[str],
     timeout_s: float,
     tell: Callable[[str], None] = lambda _: None,
-) -> RunningStores:
+) -> tuple[RunningStores, list[str]]:
     """Start `qss up FILES` in its own process; returns when every store is Ready.
 
-    tell: gets the stores that it waits for, after 2 s. Raises the errors of a foreground `qss up`,
-    and StartFailedError if a store is not ready in time or waiting cannot help; the background
-    process then continues.
+    It waits some seconds longer for pods without which a store serves; messages name the stores
+    that lack pods even then. tell: gets the stores that it waits for, after 2 s. Raises the errors
+    of a foreground `qss up`, and StartFailedError if a store is not ready in time or waiting cannot
+    help; the background process then continues.
     """
     # Errors of the files are shown here, not in a log, even while another `qss up` runs.
     prepared = prepare(files, state)
@@ -63,7 +65,7 @@ async def start_in_background(
             hint = "it continues in the background; `qss down` stops it"
             raise StartFailedError(f"{error.message}\n{hint}") from error
         raise
-    return running
+    return running, await wait_for_pods(read, min(_PODS_WAIT_S, timeout_s), tell)
 
 
 def _raise_refusal(log: Path, said_before: int) -> None:

@@ -11,6 +11,7 @@ from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.directory.volumes import refuse_other_data
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
@@ -149,6 +150,7 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
     resource.pop("status", None)
     spec = decode_spec(resource["spec"])
     refuse_unsupported_locally(spec, old_spec)
+    refuse_other_data(state, name, spec)
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
 
 

@@ -52,6 +52,17 @@ def is_alive(process: ProcessId) -> bool:
     return identify(process.pid) == process
 
 
+def is_suspended(process: ProcessId) -> bool:
+    """Whether a living process does nothing until it gets SIGCONT; known on Linux alone."""
+    if not (_IS_LINUX and is_alive(process)):
+        return False
+    try:
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in "Tt"
+
+
 def signal_process(process: ProcessId, number: signal.Signals) -> bool:
     """Signal exactly this process; False if it has ended."""
     if not _IS_LINUX:

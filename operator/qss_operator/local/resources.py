@@ -12,6 +12,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import ConflictError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.directory.volumes import refuse_other_data
 from qss_operator.local.prepare import resource_of
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.validation import validate_resource
@@ -79,11 +80,13 @@ class LocalResources:
 
 
 def _read_valid(state: StateDirectory, store: StoreName) -> StoreResource:
-    """The stored resource; raises a StoreError if a person has damaged or deleted it."""
+    """The stored resource; raises a StoreError if a person made it unusable, or deleted it."""
     stored = state.read_resource(store)
     if stored is None:
         raise InvalidResourceError(f"{state.resource_file(store)} was deleted")
-    return resource_of(validate_resource(stored), status=None)
+    resource = resource_of(validate_resource(stored), status=None)
+    refuse_other_data(state, store, resource.spec)
+    return resource
 
 
 def _next_version(resource: StoreResource) -> str:

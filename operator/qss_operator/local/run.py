@@ -20,7 +20,9 @@ from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
+from qss_operator.local.status.present import unless_old
 from qss_operator.local.stop import mark_stopped
+from qss_operator.local.supervisor import WRONG_SETTINGS
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
 from qss_operator.planning.findings.obstacles import STORE_TYPE_REFUSED
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
@@ -32,6 +34,8 @@ from qss_operator.times import time_of, utc
 _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
 _TELL_AFTER_S = 2.0
+_TELL_AGAIN_S = 10.0
+_WRONG_SETTINGS_HOPE_S = 1.0  # Within it the other pods say the same.
 # Reasons that only a person can mend. While an accepted loss is being taken, the store has the last
 # two for a while.
 _HOPES_S = {
@@ -60,7 +64,7 @@ class RunningStores:
             version = self.state.status_version(name)
             if name not in self._seen or self._seen[name][0] != version:
                 self._seen[name] = version, self.state.read_status(name) or StoreStatus()
-        return {name: self._seen[name][1] for name in self.names}
+        return {name: unless_old(self.state, name, self._seen[name][1]) for name in self.names}
 
     async def wait_until_deleted(self) -> None:
         """Returns when the state directory was deleted, so that no command finds these pods."""
@@ -90,11 +94,13 @@ async def running_stores(
         for name in names:
             # The status of the last run is out of date.
             state.write_status(name, starting_status(state.read_status(name), time_of(utc(clock))))
+            state.mark_renewed(name)
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder(names)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
             tasks = [
-                asyncio.create_task(_run_store(name, local, cluster, pods, clock)) for name in names
+                asyncio.create_task(_run_store(name, state, local, cluster, pods, clock))
+                for name in names
             ]
             tasks.append(asyncio.create_task(_wake_changed(local, cluster)))
             try:
@@ -127,6 +133,7 @@ async def _wake_changed(resources: LocalResources, cluster: LocalCluster) -> Non
 
 async def _run_store(
     name: StoreName,
+    state: StateDirectory,
     resources: LocalResources,
     cluster: LocalCluster,
     pods: HttpPods,
@@ -136,7 +143,13 @@ async def _run_store(
     reconciler = StoreReconciler(
         name, resources=resources, cluster=cluster, pods=pods, clock=clock, intervals=intervals
     )
-    await run_rounds(name, reconciler.run_round, cluster.wait_for_change, intervals)
+
+    async def run_round() -> bool | None:
+        is_settled = await reconciler.run_round()
+        state.mark_renewed(name)
+        return is_settled
+
+    await run_rounds(name, run_round, cluster.wait_for_change, intervals)
 
 
 async def wait_until_ready(
@@ -147,13 +160,13 @@ async def wait_until_ready(
     """Return when every store is Ready; raises StartFailedError with each store's reason.
 
     It raises at once, or after some seconds of the same reason, if waiting cannot help. tell: gets
-    the stores that it waits for, after 2 s and after each change.
+    the stores that it waits for, after 2 s, after each change and every 10 s.
     """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     reasons = ""
     since_s = began_s
-    told = ""
+    told, again_s = "", began_s + _TELL_AFTER_S
     while True:
         waiting = {name: status for name, status in read().items() if not is_ready(status)}
         if not waiting:
@@ -164,10 +177,41 @@ async def wait_until_ready(
         hopes_s = min(map(_hopes_for_s, waiting.values()))
         if now_s >= began_s + timeout_s or now_s - since_s >= hopes_s:
             raise StartFailedError(reasons)
-        if reasons != told and now_s >= began_s + _TELL_AFTER_S:
-            told = reasons
+        if now_s >= again_s or (told and reasons != told):
+            told, again_s = reasons, now_s + _TELL_AGAIN_S
             tell(reasons)
         await asyncio.sleep(_WATCH_S)
+
+
+async def wait_for_pods(
+    read: Callable[[], dict[StoreName, StoreStatus]],
+    timeout_s: float,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[str]:
+    """Returns when every pod of stores that serve is ready, too, or after a timeout.
+
+    Then the stores that lack pods are returned, as messages. tell: gets them after 2 s.
+    """
+    loop = asyncio.get_running_loop()
+    began_s, is_told = loop.time(), False
+    while missing := _without_pods(read()):
+        waited_s = loop.time() - began_s
+        if waited_s >= timeout_s:
+            break
+        if not is_told and waited_s >= _TELL_AFTER_S:
+            is_told = True
+            tell("\n".join(missing))
+        await asyncio.sleep(_WATCH_S)
+    return missing
+
+
+def _without_pods(statuses: Mapping[StoreName, StoreStatus]) -> list[str]:
+    counts = {name: (status.ready or "").split("/") for name, status in statuses.items()}
+    return [
+        f"{name}: {count[0]} of {count[1]} pods are ready"
+        for name, count in counts.items()
+        if len(count) == 2 and count[0] != count[1]
+    ]
 
 
 def _reasons_of(waiting: Mapping[StoreName, StoreStatus]) -> str:
@@ -177,7 +221,11 @@ def _reasons_of(waiting: Mapping[StoreName, StoreStatus]) -> str:
 def _hopes_for_s(status: StoreStatus) -> float:
     """The seconds that the store's present reason may still pass by itself."""
     ready = status.condition(ConditionType.READY)
-    return _HOPES_S.get(ready.reason, math.inf) if ready else math.inf
+    if ready is None:
+        return math.inf
+    if WRONG_SETTINGS in ready.message:
+        return _WRONG_SETTINGS_HOPE_S
+    return _HOPES_S.get(ready.reason, math.inf)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,9 +18,13 @@ from qss_operator.local.processes import identify, start_child
 logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 10.0
+# Each start ends in the same way, until a person corrects the settings or the command.
+WRONG_SETTINGS = "ended with exit code 2, of wrong settings"
+_WRONG_USAGE = 2
 _LOG_BYTES_MAX = 1024 * 1024
 _LOG_TAIL_BYTES = 4096
 _LINE_CHARS_MAX = 200
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 
 class PodSupervisor:
@@ -43,7 +48,8 @@ class PodSupervisor:
         self._template = template
         self._made_of = ""
         self._starts = 0
-        self._said_before = 0  # Bytes of the log that earlier processes have written.
+        # The bytes of the log that earlier processes have written; None before a process starts.
+        self._said_before: int | None = None
         self._asked = asyncio.Event()  # To restart.
         self.is_running = False
         self.trouble: str | None = None
@@ -92,6 +98,7 @@ class PodSupervisor:
         self._asked.clear()
         self._made_of = self._template()
         self._starts += 1
+        self._said_before = None
         log = self._state.log_file(self._store, self._ordinal)
         try:
             make_directory(self._state.data_directory(self._store, self._ordinal))
@@ -106,7 +113,7 @@ class PodSupervisor:
         try:
             self._record(process.pid)
         except StateDirectoryError as error:
-            # The disk may be full. A pod must not run if no later command could find it.
+            # A full disk of a new pod. A pod must not run if no later command could find it.
             await _stop(process)
             return f"cannot be started: {error.message}"
         try:
@@ -139,13 +146,16 @@ class PodSupervisor:
         self._on_change()
 
     def _last_line(self) -> str:
+        if self._said_before is None:
+            return ""
         return last_line(self._state.log_file(self._store, self._ordinal), self._said_before)
 
 
 def last_line(log: Path, begin: int = 0) -> str:
     """The last line of a log that is not empty, from byte `begin` on, cut to a limited length.
 
-    A line of the level CRITICAL goes before those that a process writes while it ends.
+    A line of the level CRITICAL goes before those that a process writes while it ends. The time of
+    a line is left out, so that pods which fail alike say the same.
     """
     try:
         with log.open("rb") as file:
@@ -153,7 +163,7 @@ def last_line(log: Path, begin: int = 0) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    said = [line.strip() for line in reversed(lines) if line.strip()]
+    said = [_STAMP.sub("", line.strip()) for line in reversed(lines) if line.strip()]
     said.sort(key=lambda line: "CRITICAL" not in line)
     return said[0][:_LINE_CHARS_MAX] if said else ""
 
@@ -180,6 +190,8 @@ def _rotate(log: Path) -> None:
 
 
 def _describe_exit(code: int) -> str:
+    if code == _WRONG_USAGE:
+        return WRONG_SETTINGS
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -60,6 +60,7 @@ from qss_operator.planning.model import (
 from qss_operator.planning.scaling import wanted_replicas
 
 STOPPED = "Stopped"
+STATUS_OLD = "StatusOld"
 # A finding of the cluster replaces a condition with one of these reasons.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
@@ -112,6 +113,22 @@ def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
     """The status of a store whose pods were stopped on purpose."""
     message = "the local cluster is stopped and the data is kept: `qss up` starts it again"
     return _idle(status, STOPPED, message, now)
+
+
+def old_status(status: StoreStatus, why_old: str, since: str) -> StoreStatus:
+    """A status that nobody has renewed since a time: where things are, without their health."""
+    finding: Finding = (ConditionStatus.UNKNOWN, STATUS_OLD, why_old)
+    ready = status.dated(ConditionType.READY, finding, status.observed_generation or 0, since)
+    return msgspec.structs.replace(
+        status,
+        replicas=None,
+        ready_replicas=None,
+        ready=_counted(status.ready, "?"),
+        assigned=_counted(status.assigned, "?"),
+        moving=None,
+        moves=None,
+        conditions=(ready,),
+    )
 
 
 def deleting_status(
@@ -167,14 +184,15 @@ def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStat
         status,
         replicas=0,
         ready_replicas=0,
-        ready=_none_of(status.ready),
-        assigned=_none_of(status.assigned),
+        ready=_counted(status.ready, "0"),
+        assigned=_counted(status.assigned, "0"),
         conditions=tuple((kept | {ConditionType.READY: ready}).values()),
     )
 
 
-def _none_of(count: str | None) -> str | None:
-    return count and f"0/{count.partition('/')[2]}"
+def _counted(text: str | None, number: str) -> str | None:
+    """A count such as 2/3 with another number of the same whole."""
+    return text and f"{number}/{text.partition('/')[2]}"
 
 
 def _conditions(

@@ -26,6 +26,20 @@ from qss_operator.resources.crd import (
 
 _VALUE_CHARS_MAX = 80
 _PROBLEMS_MAX = 20
+_SERDES = (
+    *("bytes", "string", "int16", "int32", "int64", "float32", "float64", "boolean", "uuid"),
+    "json",
+)
+_SERDE_NAMES = {
+    **dict.fromkeys(("short", "smallint"), "int16"),
+    **dict.fromkeys(("int", "integer"), "int32"),
+    **dict.fromkeys(("long", "bigint"), "int64"),
+    **dict.fromkeys(("float", "real"), "float32"),
+    "double": "float64",
+    "bool": "boolean",
+    **dict.fromkeys(("str", "text", "utf8", "varchar"), "string"),
+    **dict.fromkeys(("binary", "bytearray", "blob"), "bytes"),
+}
 _METADATA: Schema = {
     "type": "object",
     "required": ["name"],
@@ -77,7 +91,11 @@ def check_resource(resource: Json, old: Json | None = None) -> tuple[Json, list[
     problems = sorted({problem for error in _shape_errors(filled) for problem in _explain(error)})
     if not problems:
         problems = [
-            FieldProblem(_path_text(rule.path), rule.message, _shown_scalar(rule.value))
+            FieldProblem(
+                _path_text(rule.path),
+                f"{rule.message}{_serde_hint(rule.path, rule.value)}",
+                _shown_scalar(rule.value),
+            )
             for rule in broken_rules(filled, old, resource_schema())
         ]
     return filled, problems
@@ -145,6 +163,22 @@ def _did_you_mean(word: Json, known: list[str]) -> str:
     names = {str(name).lower(): str(name) for name in known}
     close = difflib.get_close_matches(str(word).lower(), list(names), n=1)
     return f"; did you mean {names[close[0]]}?" if close else "."
+
+
+def _serde_hint(path: tuple[str | int, ...], value: Json) -> str:
+    """The serde that was meant, for the name of a type in Java, SQL or Python."""
+    if not path or path[-1] != "serde" or not isinstance(value, str):
+        return ""
+    words = {word for word in re.findall(r"\w+", value) if word not in (*_SERDES, "list")}
+    meant = {word: _meant_serde(word) for word in words}
+    if not meant or None in meant.values():
+        return ""
+    return f"; did you mean {re.sub(r'[A-Za-z_0-9]+', lambda w: meant.get(w[0]) or w[0], value)}?"
+
+
+def _meant_serde(word: str) -> str | None:
+    close = difflib.get_close_matches(word.lower(), _SERDES, n=1, cutoff=0.8)
+    return _SERDE_NAMES.get(word.lower()) or next(iter(close), None)
 
 
 def _problem(path: tuple[str | int, ...], message: str) -> FieldProblem:

@@ -3,6 +3,7 @@
 import logging
 
 from qss_core.model import StoreDefinition
+from qss_core.quantities import shown_duration
 from qss_core.wire.messages import CommitAnswer
 
 _LOG = logging.getLogger("qss_spark")
@@ -17,12 +18,12 @@ def warn_of_dropped(
         of_all = "" if records is None else f" of {records}"
         retention_ms = definition.history_retention_ms or definition.retention_ms
         _LOG.warning(
-            "batch %s: %s%s rows were dropped: they are older than store %s keeps (%s ms)",
+            "batch %s: %s%s rows were dropped: they are older than store %s keeps (%s)",
             batch,
             dropped,
             of_all,
             definition.name,
-            retention_ms,
+            shown_duration(retention_ms or 0),
         )
 
 
@@ -31,10 +32,10 @@ def warn_of_unaligned(definition: StoreDefinition, batch: int, unaligned: int) -
     if unaligned:
         _LOG.warning(
             "batch %s: %s windows do not start at a multiple of the windowSize of store %s "
-            "(%s ms): that is right for windows that overlap or have an offset; others are not "
+            "(%s): that is right for windows that overlap or have an offset; others are not "
             "found under the start that a reader computes",
             batch,
             unaligned,
             definition.name,
-            definition.window_size_ms,
+            shown_duration(definition.window_size_ms or 0),
         )

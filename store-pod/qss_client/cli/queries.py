@@ -80,7 +80,12 @@ def scan(
     prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
     is_sorted: Annotated[  # noqa: FBT002
-        bool, typer.Option("--sorted", help="by key over all partitions, not one after the other")
+        bool,
+        typer.Option(
+            "--sorted",
+            help="by the bytes of the keys over all partitions, not one after the other; negative "
+            "numbers come after the others, as in Kafka",
+        ),
     ] = False,
     limit: Limit = None,
     partitions: Partitions = None,

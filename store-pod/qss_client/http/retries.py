@@ -102,11 +102,11 @@ def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> st
 
     The reason of a first contact comes with the error, which follows within seconds.
     """
-    left_s = max(0.0, limits.deadline_s - elapsed_s)
+    left_s = round(limits.deadline_s - elapsed_s)
     why = error.message
     if isinstance(error, NeverAnsweredError):
         why = f"store {error.store} has not answered yet"
-    return f"{why}; asked again for up to {left_s:.0f} s"
+    return f"{why}; asked again {f'for up to {left_s} s' if left_s > 0 else 'now'}"
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:

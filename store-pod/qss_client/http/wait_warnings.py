@@ -43,5 +43,6 @@ class WarnedWait:
         parts = urlsplit(self.whom)
         whom = f"{parts.scheme}://{parts.netloc}" if parts.netloc else self.whom
         waited_s = now_s - self.telling.began_s
-        left_s = max(0.0, self.until_s - now_s)
-        return f"no answer for {waited_s:.0f} s: waiting for {whom} for up to {left_s:.0f} s more"
+        said = f"no answer for {waited_s:.0f} s: waiting for {whom}"
+        left_s = round(self.until_s - now_s)
+        return f"{said} for up to {left_s} s more" if left_s > 0 else said

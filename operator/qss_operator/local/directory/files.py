@@ -1,5 +1,6 @@
 """Writes small files atomically: to a temporary file, synced and then renamed."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ import yaml
 from qss_operator.errors import StateDirectoryError
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BLOCK_BYTES = 512  # Of the smallest file systems.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def write_yaml(file: Path, value: Any) -> None:
     """Replace a YAML file atomically."""
-    text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
+    text = _text_of(value)
     temporary = file.with_name(f"{file.name}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as stream:
@@ -24,7 +26,43 @@ def write_yaml(file: Path, value: Any) -> None:
         temporary.replace(file)
         _sync_directory(file.parent)
     except OSError as error:
-        raise StateDirectoryError(f"{file} cannot be written: {error.strerror}") from error
+        raise _unwritable(file, error) from error
+
+
+def overwrite_yaml(file: Path, value: Any) -> None:
+    """Write a small YAML file over its old content, in its own block: a full disk has room for it.
+
+    Raises StateDirectoryError if the file does not exist, or a block would not hold the text.
+    """
+    text = _text_of(value).encode()
+    try:
+        descriptor = os.open(file, os.O_WRONLY)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if max(len(text), size) > _BLOCK_BYTES:
+            raise StateDirectoryError(f"{file} cannot be written in its place: it is too long")
+        # One write of one block: a reader sees the old content or the new one.
+        os.pwrite(descriptor, text.ljust(size, b"\n"), 0)
+        os.fsync(descriptor)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(file: Path, error: OSError) -> StateDirectoryError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    what = ": free some MiB on its disk" if is_full else ""
+    return StateDirectoryError(f"{file} cannot be written: {error.strerror}{what}")
+
+
+def _text_of(value: Any) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120
+    )
+    return text
 
 
 def read_yaml(file: Path) -> Any:

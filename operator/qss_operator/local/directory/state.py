@@ -5,6 +5,7 @@ edit.lock                held by a command while it changes stored resources
 up.log                   the output of a detached `qss up`
 <store>/resource.yaml    the stored resource, with uid and generation
 <store>/status.yaml      the published status
+<store>/renewed          its time says when a round last found that the status holds
 <store>/ports.yaml       the ports of each pod, chosen once
 <store>/pod-<n>/         data, log and process of one pod
 """
@@ -12,8 +13,9 @@ up.log                   the output of a detached `qss up`
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +23,12 @@ import msgspec
 
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
-from qss_operator.local.directory.files import make_directory, read_yaml, write_yaml
+from qss_operator.local.directory.files import (
+    make_directory,
+    overwrite_yaml,
+    read_yaml,
+    write_yaml,
+)
 from qss_operator.local.directory.ports import PodPorts
 from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.planning.model import StoreStatus
@@ -109,6 +116,21 @@ class StateDirectory:
         """A value that changes with each published status, found without reading it."""
         return version_of(self.path / store / "status.yaml")
 
+    def mark_renewed(self, store: StoreName) -> None:
+        """Record that the published status holds now. A failure shows as an old status."""
+        with suppress(OSError):
+            self._renewed(store).touch()
+
+    def renewed_at(self, store: StoreName) -> datetime | None:
+        """When the published status was last known to hold; None where nobody said it."""
+        try:
+            return datetime.fromtimestamp(self._renewed(store).stat().st_mtime, UTC)
+        except OSError:
+            return None
+
+    def _renewed(self, store: StoreName) -> Path:
+        return self.path / store / "renewed"
+
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
         write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))
 
@@ -122,9 +144,17 @@ class StateDirectory:
         write_yaml(self.path / store / "ports.yaml", msgspec.to_builtins(ports))
 
     def write_process(self, store: StoreName, ordinal: Ordinal, process: ProcessId) -> None:
-        """Record the process of a pod, so that it can be found when its parent has ended."""
+        """Record the process of a pod, so that it can be found when its parent has ended.
+
+        On a full disk it is written over the last process of the pod.
+        """
         file = self.pod_directory(store, ordinal) / "process.yaml"
-        write_yaml(file, msgspec.to_builtins(process))
+        try:
+            write_yaml(file, msgspec.to_builtins(process))
+        except StateDirectoryError:
+            if not file.exists():
+                raise
+            overwrite_yaml(file, msgspec.to_builtins(process))
 
     def process(self, store: StoreName, ordinal: Ordinal) -> ProcessId | None:
         """The recorded process of a pod, running or not."""

@@ -8,16 +8,15 @@ from typing import Any
 import msgspec
 
 from qss_client.cli.tables import table_lines
-from qss_client.clock import SystemClock
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import known_store
 from qss_operator.local.status.lags import lags_told
+from qss_operator.local.status.present import present_status
 from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.status import attention, stopped_status
-from qss_operator.times import time_of, utc
+from qss_operator.planning.status import attention
 
 _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
@@ -33,7 +32,7 @@ class Output(StrEnum):
 def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
     """The text of `qss status`; raises StoreNotFoundError for an unknown store."""
     names = state.stores() if store is None else [known_store(state, store)]
-    statuses = {name: read_status(state, name) for name in names}
+    statuses = {name: present_status(state, name) for name in names}
     if output is Output.TABLE and store is not None:
         named = statuses[StoreName(store)]
         pods = named.endpoints.pods if named.endpoints and store in state.running() else ()
@@ -47,14 +46,6 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
         shown: Any = documents[0] if store is not None else {"items": documents}
         return json.dumps(shown, indent=2)
     return "\n".join(json.dumps(document) for document in documents)
-
-
-def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
-    """The present status: a run that was killed has not published that it stopped."""
-    status = state.read_status(name) or StoreStatus()
-    if name not in state.running():
-        return stopped_status(status, time_of(utc(SystemClock())))
-    return status
 
 
 def _asked_actives(state: StateDirectory, name: StoreName) -> list[str]:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.status.present import why_old
 from qss_operator.local.status.view import Output, show_statuses
 
 _WATCH_S = 0.2
@@ -55,7 +56,8 @@ def _screen() -> Iterator[Callable[[str], None]]:
 
 
 def _versions(state: StateDirectory) -> object:
-    """A value that changes when a status is published, or when the stores start or stop."""
+    """A value that changes when a status is published or becomes old, or stores start or stop."""
     stores = state.stores()
     files = [(state.resource_version(name), state.status_version(name)) for name in stores]
-    return stores, files, state.running()
+    old = [why_old(state, name) for name in stores]
+    return stores, files, old, state.running()

@@ -18,6 +18,13 @@ def test_without_a_terminal_nothing_is_cut() -> None:
     ]
 
 
+@pytest.mark.parametrize("letter", ["\x85", "\u2028", "\u2029", "\n", "\x1c", "\x7f"])
+def test_a_letter_that_ends_a_line_or_controls_a_terminal_is_escaped(letter: str) -> None:
+    text = "\n".join(table_lines(["KEY", "VALUE"], [[f"a{letter}b", f'"c{letter}"']]))
+    escape = f"\\u{ord(letter):04x}"
+    assert text.splitlines() == ["KEY       VALUE", f'a{escape}b  "c{escape}"']
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_on_a_terminal_cells_end_with_an_ellipsis_and_times_are_whole(width: int) -> None:
     rows = [["k" * 50, TIME, "v" * 100], ["a", TIME, "w"]]

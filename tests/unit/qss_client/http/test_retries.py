@@ -120,6 +120,8 @@ def test_a_first_contact_tells_of_each_address_in_one_sentence() -> None:
 def test_what_goes_on_is_said_with_its_end() -> None:
     told = still_trying(UnreachableError("http://a: connection refused"), 2.2, LIMITS)
     assert told == "http://a: connection refused; asked again for up to 8 s"
+    told = still_trying(UnreachableError("http://a: connection refused"), 9.8, LIMITS)
+    assert told == "http://a: connection refused; asked again now"
     first = no_answer("words", [UnreachableError("http://a: connection refused")])
     told = still_trying(first, 2.2, LIMITS)
     assert told == "store words has not answered yet; asked again for up to 8 s"

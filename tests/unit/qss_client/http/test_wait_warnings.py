@@ -17,5 +17,5 @@ def test_the_words_say_for_how_long_and_for_whom() -> None:
         "no answer for 2 s: waiting for http://127.0.0.1:8080 for up to 13 s more"
     )
     assert WarnedWait(telling, "kubectl", 103.0).words(107.0) == (
-        "no answer for 7 s: waiting for kubectl for up to 0 s more"
+        "no answer for 7 s: waiting for kubectl"
     )

@@ -10,7 +10,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError, StateDirectoryError
 from qss_operator.local.backoff import failures_after, restart_delay_s
-from qss_operator.local.directory.files import read_yaml, write_yaml
+from qss_operator.local.directory.files import overwrite_yaml, read_yaml, write_yaml
 from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports, is_free
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
@@ -64,6 +64,27 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_yaml(file, {"b": "12:30:00"})
     assert read_yaml(file) == {"b": "12:30:00"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["status.yaml"]
+
+
+@pytest.mark.parametrize("after", [{"a": 1}, {"a": 1234567890, "b": "longer than before"}])
+def test_a_small_file_can_be_written_over_itself(tmp_path: Path, after: dict[str, object]) -> None:
+    file = tmp_path / "file.yaml"
+    write_yaml(file, {"a": 12345, "b": 1})
+    inode = file.stat().st_ino
+    overwrite_yaml(file, after)
+    assert (read_yaml(file), file.stat().st_ino) == (after, inode)
+
+
+def test_only_a_file_that_is_there_and_has_one_block_is_written_over_itself(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StateDirectoryError, match="cannot be written: No such file"):
+        overwrite_yaml(tmp_path / "none.yaml", {})
+    file = tmp_path / "file.yaml"
+    write_yaml(file, {"a": 1})
+    with pytest.raises(StateDirectoryError, match="it is too long"):
+        overwrite_yaml(file, {"a": "x" * 600})
+    assert read_yaml(file) == {"a": 1}
 
 
 def test_an_absent_file_is_a_value_and_a_damaged_one_an_error(

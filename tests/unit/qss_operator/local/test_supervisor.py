@@ -1,8 +1,11 @@
 """What a pod said last, before its process ended."""
 
+import asyncio
 from pathlib import Path
 
-from qss_operator.local.supervisor import last_line
+from qss_core.model import Ordinal, StoreName
+from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.supervisor import PodSupervisor, last_line
 
 
 def test_the_last_line_of_a_process_is_told(tmp_path: Path) -> None:
@@ -11,6 +14,39 @@ def test_the_last_line_of_a_process_is_told(tmp_path: Path) -> None:
     log.write_text("one\ntwo\n\n")
     assert last_line(log) == "two"
     assert last_line(log, begin=log.stat().st_size) == ""
+
+
+def test_the_time_of_a_line_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("2026-11-26 07:05:58,098 CRITICAL qss_store: QSS_X is no number\n")
+    assert last_line(log) == "CRITICAL qss_store: QSS_X is no number"
+
+
+async def test_a_start_that_fails_before_the_process_quotes_no_earlier_process(
+    tmp_path: Path,
+) -> None:
+    state, store, ordinal = StateDirectory(tmp_path / "state"), StoreName("words"), Ordinal(0)
+    folder = state.data_directory(store, ordinal)
+    # The first process leaves a file in place of its folder: the second one cannot be started.
+    program = f"echo the first process says this; rmdir {folder}; touch {folder}"
+    troubles = asyncio.Queue[str]()
+    supervisor: PodSupervisor
+
+    def changed() -> None:
+        if supervisor.trouble is not None:
+            troubles.put_nowait(supervisor.trouble)
+
+    supervisor = PodSupervisor(
+        state, store, ordinal, ("/bin/sh", "-c", program), changed, lambda: ""
+    )
+    running = asyncio.create_task(supervisor.run())
+    async with asyncio.timeout(30):
+        assert "it said last: the first process says this" in await troubles.get()
+        while "cannot be started" not in (trouble := await troubles.get()):
+            pass
+    running.cancel()
+    await asyncio.wait([running])
+    assert "the first process says this" not in trouble
 
 
 def test_why_a_process_ends_goes_before_what_it_says_while_it_ends(tmp_path: Path) -> None:

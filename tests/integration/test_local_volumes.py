@@ -1,0 +1,111 @@
+"""Volumes of local pods: which resource may be started over them, and what a full one allows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qss_core.errors import StoreError
+from qss_operator.local.prepare import prepare
+from qss_testing.clients.qss_command import REAL_POD, STORE, Finished, Qss, manifest
+from qss_testing.faults.small_disk import SmallDisk
+from qss_testing.waiting import wait_until
+from qss_testing.writers.writer import write_values
+
+pytestmark = pytest.mark.long
+
+NUMBERS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "int64"}}
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Iterator[Qss]:
+    command = Qss(tmp_path, REAL_POD)
+    yield command
+    command.down()
+
+
+def with_rows(qss: Qss) -> Path:
+    """The resource file of a stopped store that has rows with values of JSON."""
+    assert qss.up(manifest(replicas=1)).code == 0
+    url = qss.status()["status"]["endpoints"]["query"]
+    write_values(url, STORE, {"a": 1})
+    assert qss.down().code == 0
+    return qss.state.resource_file(STORE)
+
+
+def test_data_of_another_schema_refuses_a_store_whose_stored_resource_was_deleted(
+    qss: Qss,
+) -> None:
+    with_rows(qss).unlink()
+    done = qss.up(manifest(replicas=1, store=NUMBERS))
+    assert done.code == 2
+    assert "was written with spec.store.value.serde json, not int64" in done.err
+    assert "give the file of the store as it was, or choose another metadata.name" in done.err
+    assert f"`rm -r {qss.state.path / STORE}`" in done.err
+    assert qss.living_pods() == []
+    # The file as it was is enough.
+    assert qss.up(manifest(replicas=1)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"store": {**NUMBERS, "value": {"serde": "json"}, "key": {"serde": "bytes"}}}, "key"),
+        ({"partitions": 5}, "spec.partitions 6, not 5"),
+        (
+            {"store": {**NUMBERS, "type": "Versioned", "versioned": {"historyRetention": "1h"}}},
+            "spec.store.type KeyValue, not Versioned and spec.store.value.serde json, not int64",
+        ),
+    ],
+)
+def test_data_of_another_schema_refuses_a_stored_resource_that_was_edited(
+    qss: Qss, edit: dict[str, Any], message: str
+) -> None:
+    resource_file = with_rows(qss)
+    stored = yaml.safe_load(resource_file.read_text())
+    edited = yaml.safe_load(manifest(replicas=1, **edit))
+    stored["spec"] |= {name: edited["spec"][name] for name in edit}
+    resource_file.write_text(yaml.dump(stored))
+    with pytest.raises(StoreError, match=message):
+        prepare([resource_file], qss.state)
+
+
+def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:
+    resource_file = with_rows(qss)
+    assert qss.up(manifest(replicas=1)).code == 0
+    stored = yaml.safe_load(resource_file.read_text())
+    stored["spec"]["store"] |= NUMBERS
+    stored["metadata"]["generation"] += 1
+    resource_file.write_text(yaml.dump(stored))
+    wait_until(lambda: f"{STORE} goes on as before: " in qss.state.up_log.read_text())
+    assert "was written with spec.store.value.serde json, not int64" in qss.state.up_log.read_text()
+    assert qss.status()["status"]["observedGeneration"] == 1
+
+
+def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    with SmallDisk(tmp_path / "state", 200 * MIB) as disk:
+        small = Qss(tmp_path, REAL_POD, prefix=disk.command)
+        try:
+            up = small.up(manifest(replicas=1, partitions=2))
+            assert up.code == 0, up.err
+            url = small.status()["status"]["endpoints"]["query"]
+            write_values(url, STORE, {"a": 1})
+            disk.fill(leave_bytes=0)
+            # The second one finds the process that was recorded on the full disk.
+            for _ in range(2):
+                assert small.run("kill", f"{STORE}-0").code == 0
+                wait_until(
+                    lambda: "DISK_FULL: the volume is full: it has 0 of" in asked(small, url).err
+                )
+            disk.make_room()
+            wait_until(lambda: asked(small, url).code == 0)
+        finally:
+            assert small.down().code == 0
+
+
+def asked(small: Qss, url: str) -> Finished:
+    """The answer to a read, of a pod that is found although the status says nothing of it."""
+    return small.run("get", STORE, "a", "--url", url, "--timeout", "1")

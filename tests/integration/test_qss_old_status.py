@@ -1,0 +1,103 @@
+"""A status that its `qss up` does not renew any more is shown as old, without a known health."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qss_testing.clients.qss_command import STORE, Qss, manifest
+from qss_testing.faults.small_disk import SmallDisk
+from qss_testing.waiting import wait_until
+
+pytestmark = pytest.mark.long
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Iterator[Qss]:
+    command = Qss(tmp_path)
+    yield command
+    if holder := command.state.holder():
+        os.kill(holder.pid, signal.SIGCONT)
+    command.down()
+
+
+def suspended(qss: Qss) -> int:
+    """Suspends a running `qss up`; returns its pid. A minute seems to have gone by."""
+    holder = qss.state.holder()
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGSTOP)
+    wait_until(lambda: Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2][1] == "T")
+    renewed = qss.state.path / STORE / "renewed"
+    os.utime(renewed, (renewed.stat().st_mtime - 60,) * 2)
+    return holder.pid
+
+
+def test_the_status_of_a_suspended_up_is_shown_as_old_until_it_goes_on(qss: Qss) -> None:
+    assert qss.up().code == 0
+    pid = suspended(qss)
+    table = qss.run("status").out.splitlines()[1].split()
+    assert table[:4] == [STORE, "?/2", "?/6", "StatusOld"]
+    shown = qss.run("status", STORE).out
+    assert re.search(
+        r"Ready +Unknown +StatusOld: the status was last renewed at [-0-9]{10}T[:0-9]{8}Z: "
+        rf"`qss up` \(process {pid}\) is suspended and does not answer; `kill -CONT {pid}` resumes",
+        shown,
+    )
+    assert "Serving" not in shown
+    assert "Healthy" not in shown
+    (condition,) = qss.status()["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "Unknown")
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: "2/2" in qss.run("status").out)
+    assert "StatusOld" not in qss.run("status", STORE).out
+
+
+def test_a_change_for_a_suspended_up_is_told_to_wait(qss: Qss) -> None:
+    assert qss.up().code == 0
+    pid = suspended(qss)
+    assert "3, which waits: the status was last renewed at" in qss.run("scale", STORE, "3").out
+    killed = qss.run("kill", f"{STORE}-1").out
+    assert "its start waits: the status was last renewed at" in killed
+    assert f"`kill -CONT {pid}` resumes it" in killed
+
+
+def test_a_status_that_a_full_disk_keeps_from_being_written_is_shown_as_old(
+    tmp_path: Path,
+) -> None:
+    with SmallDisk(tmp_path / "state", 8 * MIB) as disk:
+        small = Qss(tmp_path, prefix=disk.command)
+        try:
+            up = small.up(manifest(replicas=1))
+            assert up.code == 0, up.err
+            disk.fill(leave_bytes=0)
+            assert small.run("kill", f"{STORE}-0").code == 0
+            wait_until(lambda: "StatusOld" in small.run("status").out)
+            shown = small.run("status", STORE).out
+            assert f"the disk of {tmp_path / 'state'} is full, so `qss up`" in shown
+            disk.make_room()
+            wait_until(lambda: "Serving" in small.run("status").out)
+        finally:
+            assert small.down().code == 0
+
+
+def test_an_up_in_the_foreground_says_that_its_status_is_old(tmp_path: Path) -> None:
+    qss = Qss(tmp_path)
+    process = qss.start_up(manifest(replicas=1))
+    try:
+        wait_until(lambda: qss.ready() == "1/1")
+        # Like a full disk: no file can be written in the status's place.
+        hindrance = qss.state.path / STORE / "status.yaml.tmp"
+        hindrance.mkdir()
+        assert qss.run("scale", STORE, "2").code == 0
+        wait_until(lambda: "StatusOld" in qss.run("status").out)
+        hindrance.rmdir()
+        wait_until(lambda: "StatusOld" not in qss.run("status").out)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert f"{STORE}: StatusOld: the status was last renewed at" in said
