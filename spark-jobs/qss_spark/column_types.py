@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import DataType
 
 from qss_core.errors import MalformedRequestError
 
@@ -50,6 +51,14 @@ def refusal(kind: pa.DataType, serde: str, name: str) -> str:
     return (
         f'column "{name}" has type {type_name(kind)} and cannot be stored as {serde}: cast it{how}'
     )
+
+
+def arrow_type(kind: DataType) -> pa.DataType | None:
+    """The type in which Arrow gets a column of Spark; None for a type that Arrow does not have."""
+    try:
+        return to_arrow_type(kind)
+    except PySparkException:
+        return None
 
 
 def type_name(kind: pa.DataType) -> str:

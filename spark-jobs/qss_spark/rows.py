@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from qss_client.chunks.chunk import Slice, encode_slice
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
@@ -25,7 +26,7 @@ from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.quantities import shown_duration
 from qss_core.serdes.json import parse_json
 from qss_core.serdes.registry import serde_of
-from qss_spark.column_types import cast_column, check_kind
+from qss_spark.column_types import arrow_type, cast_column, check_kind
 from qss_spark.time_columns import (
     WINDOW,
     WINDOW_END,
@@ -126,6 +127,21 @@ class RowEncoder:
                 f"keyColumns and valueColumns{hint_of_session(missing, have, self._definition)}"
             )
         self._check_timestamp(have)
+
+    def check_schema(self, schema: StructType) -> None:
+        """Raises as `check`, and for a key or a value whose type its serde does not accept.
+
+        So the driver refuses the rows before a task fails on them.
+        """
+        self.check(schema.names)
+        for names, serde in (
+            (self._columns.key, self._definition.key_serde),
+            (self._columns.value, self._definition.value_serde),
+        ):
+            if len(names) == 1 and names != (MADE_JSON_COLUMN,):
+                kind = arrow_type(schema[names[0]].dataType)
+                if kind is not None:
+                    check_kind(kind, serde, names[0])
 
     def _check_timestamp(self, have: Collection[str]) -> None:
         """Raises if versions would get the batches' times without `timestamp="batch"`."""

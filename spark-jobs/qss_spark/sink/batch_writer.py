@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from qss_client.addresses import Urls
 from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
@@ -35,6 +36,7 @@ from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped, warn_of_unaligned
+from qss_spark.sink.told_errors import telling_first
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
@@ -53,13 +55,13 @@ class StoreWriter(DataSourceArrowWriter):
     """Writes one batch into a store."""
 
     def __init__(
-        self, batch: SinkBatch, columns: Columns, names: list[str], access: Access
+        self, batch: SinkBatch, columns: Columns, schema: StructType, access: Access
     ) -> None:
         """Raises StoreError for columns that make no rows of the store."""
         self._batch = batch
         self._access = access
         self._columns = columns
-        self._encoder().check(names)
+        self._encoder().check_schema(schema)
 
     def _definition(self) -> StoreDefinition:
         return self._batch.definition
@@ -69,6 +71,10 @@ class StoreWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """Stages the rows of one task attempt."""
+        with telling_first(f"batch {self._batch.batch} of store {self._batch.store}"):
+            return self._stage(iterator)
+
+    def _stage(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         context = TaskContext.get()
         # The attempt's id and not its number, which begins anew where Spark runs a stage again.
         task = name_attempt(
@@ -210,11 +216,11 @@ def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> S
 
 
 def one_off_writer(
-    batch: SinkBatch, columns: Columns, names: list[str], access: Access
+    batch: SinkBatch, columns: Columns, schema: StructType, access: Access
 ) -> StoreWriter:
     """Spark's writer for a one-off batch; closes the run where the columns do not fit."""
     try:
-        return StoreWriter(batch, columns, names, access)
+        return StoreWriter(batch, columns, schema, access)
     except StoreError:
         http = access.http()
         try:

@@ -46,6 +46,7 @@ from qss_spark.sink.batch_writer import (
 from qss_spark.sink.checkpoints import check_is_shared
 from qss_spark.sink.offset_log import RunningQuery
 from qss_spark.sink.positions import read_offsets
+from qss_spark.sink.told_errors import telling_first
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
@@ -114,6 +115,14 @@ class StoreSink:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Writes one micro-batch; Spark calls it."""
+        try:
+            with telling_first(f"batch {batch} of store {self._store}"):
+                self._write_batch(rows, batch)
+        except StoreError as error:
+            # Spark prints the trace three times: without the frames of the sink.
+            raise error.with_traceback(None) from None
+
+    def _write_batch(self, rows: DataFrame, batch: int) -> None:
         query = self._opened(rows)
         query.newest_batch = batch
         offsets = read_offsets(query.log.raw(batch), self._writer)
@@ -189,7 +198,7 @@ class StoreSink:
     # --- Writing
 
     def _write(self, rows: DataFrame, batch: SinkBatch, definition: StoreDefinition) -> None:
-        RowEncoder(definition, self._columns).check(rows.columns)
+        RowEncoder(definition, self._columns).check_schema(rows.schema)
         rows, columns = self._with_json(rows, definition)
         if self._collects(rows):
             table = self._collected(rows)

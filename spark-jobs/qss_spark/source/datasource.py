@@ -57,11 +57,11 @@ class QueryableStateSource(DataSource):
         columns, access = columns_of(self.options), Access.of(self.options)
         given = self.options.get(BATCH_OPTION)
         if given is not None:
-            return StoreWriter(SinkBatch.decode(given), columns, schema.names, access)
+            return StoreWriter(SinkBatch.decode(given), columns, schema, access)
         check_names(self.options, WRITE_OPTIONS)
         urls, store = self._place()
         batch = one_off_batch(urls, store, access, replace=overwrite)
-        return one_off_writer(batch, columns, schema.names, access)
+        return one_off_writer(batch, columns, schema, access)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
         """Raises MalformedRequestError, which names StoreSink."""
