@@ -8,6 +8,7 @@ import yaml
 
 API_VERSION = "queryablestate.dev/v1alpha1"
 KIND = "QueryableStateStore"
+FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # In C: the CRD in 9 ms, not in 77.
 
 Json = Any
 Schema = dict[str, Any]
@@ -15,7 +16,6 @@ Schema = dict[str, Any]
 _FILE_NAME = "queryablestatestores.yaml"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # In C: the CRD in 9 ms instead of 77.
 
 
 def crd_file() -> Path:
@@ -27,7 +27,7 @@ def crd_file() -> Path:
 @cache
 def resource_schema() -> Schema:
     """The schema of the whole resource."""
-    crd = yaml.load(crd_file().read_text(encoding="utf-8"), Loader=_LOADER)
+    crd = yaml.load(crd_file().read_text(encoding="utf-8"), Loader=FAST_LOADER)
     return cast(Schema, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 

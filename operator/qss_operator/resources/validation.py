@@ -11,6 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from qss_core.serdes.registry import SERDE_NAMES
 from qss_operator.errors import InvalidResourceError
 from qss_operator.resources.cel import MapKey, broken_rules
 from qss_operator.resources.crd import (
@@ -26,10 +27,6 @@ from qss_operator.resources.crd import (
 
 _VALUE_CHARS_MAX = 80
 _PROBLEMS_MAX = 20
-_SERDES = (
-    *("bytes", "string", "int16", "int32", "int64", "float32", "float64", "boolean", "uuid"),
-    "json",
-)
 _SERDE_NAMES = {
     **dict.fromkeys(("short", "smallint"), "int16"),
     **dict.fromkeys(("int", "integer"), "int32"),
@@ -169,7 +166,7 @@ def _serde_hint(path: tuple[str | int, ...], value: Json) -> str:
     """The serde that was meant, for the name of a type in Java, SQL or Python."""
     if not path or path[-1] != "serde" or not isinstance(value, str):
         return ""
-    words = {word for word in re.findall(r"\w+", value) if word not in (*_SERDES, "list")}
+    words = {word for word in re.findall(r"\w+", value) if word not in (*SERDE_NAMES, "list")}
     meant = {word: _meant_serde(word) for word in words}
     if not meant or None in meant.values():
         return ""
@@ -177,7 +174,7 @@ def _serde_hint(path: tuple[str | int, ...], value: Json) -> str:
 
 
 def _meant_serde(word: str) -> str | None:
-    close = difflib.get_close_matches(word.lower(), _SERDES, n=1, cutoff=0.8)
+    close = difflib.get_close_matches(word.lower(), SERDE_NAMES, n=1, cutoff=0.8)
     return _SERDE_NAMES.get(word.lower()) or next(iter(close), None)
 
 

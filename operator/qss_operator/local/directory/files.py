@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from qss_operator.errors import StateDirectoryError
+from qss_operator.resources.crd import FAST_LOADER
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BLOCK_BYTES = 512  # Of the smallest file systems.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -68,7 +68,7 @@ def _text_of(value: Any) -> str:
 def read_yaml(file: Path) -> Any:
     """The content of a YAML file; None if the file does not exist."""
     try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
+        return yaml.load(file.read_text(encoding="utf-8"), Loader=FAST_LOADER)
     except FileNotFoundError:
         return None
     except OSError as error:
