@@ -84,7 +84,10 @@ def run_world(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = _outcome(seed, spec, tell, settings)
-            gc.collect()
+            # Without the collector all objects of the run are in the youngest generation; what its
+            # finalizers keep goes to the second.
+            gc.collect(0)
+            gc.collect(1)
             return outcome
     finally:
         sys.unraisablehook = hook

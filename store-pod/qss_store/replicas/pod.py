@@ -86,7 +86,7 @@ class Pod:
         self._config = config
         self._volume = Volume(volume)
         self.room = VolumeWatch(volume)
-        self._opening = Opening(self._volume, open_engine, salvage_engine)
+        self._opening = Opening(self._volume, open_engine, salvage_engine, config.free_databases)
         self.news = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
         self.recent = DecodedRows(settings.decoded_rows_bytes_max)

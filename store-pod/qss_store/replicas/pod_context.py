@@ -1,6 +1,7 @@
 """The configuration of a pod, and the parts that all of its replicas share."""
 
 import asyncio
+import gc
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ class PodConfig:
     resource_uid: str = ""  # Of the resource that the pod was made for; "" where nobody said it.
     settings: Settings = _DEFAULTS
     extensions: Extensions = NO_EXTENSIONS
+    # A closed RocksDB holds the lock of its files until nothing refers to it.
+    free_databases: Callable[[], object] = gc.collect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,8 @@ class PodProcess:
             resource_uid=resource_uid,
             settings=settings,
             extensions=extensions_of(index_version),
+            # Its databases are not files; the story collects the garbage of its whole run.
+            free_databases=lambda: None,
         )
         transport = SimulatedTransport(network)
         self.services = build_pod(config, transport, clock, disk.open, disk.salvage)

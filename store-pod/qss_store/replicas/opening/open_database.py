@@ -3,7 +3,6 @@
 Without this check the pod would serve an empty or shortened database as if it were the data.
 """
 
-import gc
 import logging
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
@@ -48,12 +47,18 @@ class Opening:
     """Opens the databases of one volume."""
 
     def __init__(
-        self, volume: Volume, open_engine: OpenEngine, salvage_engine: OpenEngine | None
+        self,
+        volume: Volume,
+        open_engine: OpenEngine,
+        salvage_engine: OpenEngine | None,
+        free_databases: Callable[[], object],
     ) -> None:
         """Set `marks` before you open a partition that was here before.
 
-        `salvage_engine` opens a database up to the first damage of its write-ahead log.
+        `salvage_engine` opens a database up to the first damage of its write-ahead log. Call
+        `free_databases` before the files of a closed database are moved or deleted.
         """
+        self.free_databases = free_databases
         self.marks: Mapping[PartitionId, SyncMark] = {}
         self._volume = volume
         self._open_engine = open_engine
@@ -77,7 +82,7 @@ class Opening:
         self._salvaged = partition
         try:
             if is_spoilt and not self._giving_up(partition).exists():
-                gc.collect()  # The closed database holds its lock until nothing refers to it.
+                self.free_databases()
                 self._put_aside(partition, "it takes no writes any more")
                 return await _taken(opened, take)
             return await self._salvage(partition, opened, take)
@@ -111,7 +116,7 @@ class Opening:
             return await _taken(opened, take)
         except CorruptionError as error:
             why = error.message
-        gc.collect()  # The failed database holds its lock until nothing refers to it.
+        self.free_databases()
         self._put_aside(partition, why)
         return await _taken(opened, take)
 
@@ -157,7 +162,7 @@ class Opening:
         """
         try:
             is_damaged |= await run_blocking(_take_over, self._open_engine, copied, pod)
-            gc.collect()  # A closed database holds its lock until nothing refers to it.
+            self.free_databases()
             path = self._volume.database(partition)
             if is_damaged and not path.with_name(f"{path.name}.damaged-1").exists():
                 self._put_aside(partition, "it is copied from the partition's active")

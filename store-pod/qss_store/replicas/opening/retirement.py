@@ -4,7 +4,6 @@ Until the operator asks for that, such a replica stays: the replicas that are le
 that they are alone.
 """
 
-import gc
 import logging
 import shutil
 from collections.abc import Awaitable, MutableMapping
@@ -76,7 +75,7 @@ class Retirement:
             # The mark goes before the files: a mark without files means lost data.
             await self._marks.forget(store_id, partition)
             self._opening.forget(partition)
-            gc.collect()  # A closed database holds its lock until nothing refers to it.
+            self._opening.free_databases()
             await run_blocking(_delete_directory, path, self._volume.retired(partition))
             _LOG.info("the replica of partition %s is deleted: other pods hold it", partition)
         self._unopened.opened(partition)
