@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from qss_core.errors import StoreError
+from qss_core.model import Ordinal
 from qss_operator.local.prepare import prepare
 from qss_testing.clients.qss_command import REAL_POD, STORE, Finished, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
@@ -44,7 +45,7 @@ def test_data_of_another_schema_refuses_a_store_whose_stored_resource_was_delete
     assert done.code == 2
     assert "was written with spec.store.value.serde json, not int64" in done.err
     assert "give the file of the store as it was, or choose another metadata.name" in done.err
-    assert f"`rm -r {qss.state.path / STORE}`" in done.err
+    assert f"`rm -r {qss.state.data_directory(STORE, Ordinal(0))}`" in done.err
     assert qss.living_pods() == []
     # The file as it was is enough.
     assert qss.up(manifest(replicas=1)).code == 0

@@ -150,7 +150,8 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
     resource.pop("status", None)
     spec = decode_spec(resource["spec"])
     refuse_unsupported_locally(spec, old_spec)
-    refuse_other_data(state, name, spec)
+    uid = None if stored is None else stored["metadata"]["uid"]
+    refuse_other_data(state, name, spec, uid)
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
 
 

@@ -85,7 +85,7 @@ def _read_valid(state: StateDirectory, store: StoreName) -> StoreResource:
     if stored is None:
         raise InvalidResourceError(f"{state.resource_file(store)} was deleted")
     resource = resource_of(validate_resource(stored), status=None)
-    refuse_other_data(state, store, resource.spec)
+    refuse_other_data(state, store, resource.spec, resource.uid)
     return resource
 
 

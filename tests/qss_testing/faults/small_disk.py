@@ -3,6 +3,7 @@
 A process holds the namespace, so that the volume outlives the pods that run in it.
 """
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -68,12 +69,19 @@ class SmallDisk:
         return volume.f_bavail * volume.f_frsize
 
     def fill(self, leave_bytes: int) -> None:
-        """Fills the volume up to `leave_bytes`."""
-        size = self.free_bytes - leave_bytes
-        assert size > 0, f"only {self.free_bytes} bytes are free"
+        """Fills the volume up to `leave_bytes`, or less where pods write meanwhile."""
         file = os.open(self._ballast, os.O_CREAT | os.O_WRONLY)
         try:
-            os.posix_fallocate(file, os.fstat(file).st_size, size)
+            while True:
+                size = self.free_bytes - leave_bytes
+                assert size > 0, f"only {self.free_bytes} bytes are free"
+                try:
+                    os.posix_fallocate(file, os.fstat(file).st_size, size)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise  # Otherwise a pod took a part of the room since it was measured.
+                else:
+                    return
         finally:
             os.close(file)
 

@@ -14,9 +14,9 @@ _BLOCK_BYTES = 512  # Of the smallest file systems.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def write_yaml(file: Path, value: Any) -> None:
-    """Replace a YAML file atomically."""
-    text = _text_of(value)
+def write_yaml(file: Path, value: Any, *, fills_block: bool = False) -> None:
+    """Replace a YAML file atomically; `overwrite_yaml` keeps the size of one that `fills_block`."""
+    text = _text_of(value).ljust(_BLOCK_BYTES if fills_block else 0, "\n")
     temporary = file.with_name(f"{file.name}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as stream:
@@ -40,11 +40,10 @@ def overwrite_yaml(file: Path, value: Any) -> None:
     except OSError as error:
         raise _unwritable(file, error) from error
     try:
-        size = os.fstat(descriptor).st_size
-        if max(len(text), size) > _BLOCK_BYTES:
+        if max(len(text), os.fstat(descriptor).st_size) > _BLOCK_BYTES:
             raise StateDirectoryError(f"{file} cannot be written in its place: it is too long")
         # One write of one block: a reader sees the old content or the new one.
-        os.pwrite(descriptor, text.ljust(size, b"\n"), 0)
+        os.pwrite(descriptor, text.ljust(_BLOCK_BYTES, b"\n"), 0)
         os.fsync(descriptor)
     except OSError as error:
         raise _unwritable(file, error) from error

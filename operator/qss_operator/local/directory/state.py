@@ -150,7 +150,7 @@ class StateDirectory:
         """
         file = self.pod_directory(store, ordinal) / "process.yaml"
         try:
-            write_yaml(file, msgspec.to_builtins(process))
+            write_yaml(file, msgspec.to_builtins(process), fills_block=True)
         except StateDirectoryError:
             if not file.exists():
                 raise

@@ -8,41 +8,38 @@ from pathlib import Path
 
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreAssignment, StoreDefinition, StoreId, StoreName
+from qss_core.spec.fixed_members import schema_differences
 from qss_core.spec.resource import StoreSpec, definition_of
+from qss_core.text import listed
 from qss_core.wire.messages import decode
 from qss_operator.errors import InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
 
-# The members of a definition that no resource may change, and where the resource has them.
-_FIXED = {
-    "type": "spec.store.type",
-    "key_serde": "spec.store.key.serde",
-    "value_serde": "spec.store.value.serde",
-    "partitioner": "spec.store.partitioner",
-    "partitions": "spec.partitions",
-    "window_size_ms": "spec.store.window.size",
-    "retain_duplicates": "spec.store.window.retainDuplicates",
-    "session_gap_ms": "spec.store.session.gap",
-    "custom_name": "spec.store.custom.name",
-    "custom_options": "spec.store.custom.options",
-}
 
+def refuse_other_data(
+    state: StateDirectory, name: StoreName, spec: StoreSpec, uid: str | None
+) -> None:
+    """Raises InvalidResourceError where pods keep data that was written with another schema.
 
-def refuse_other_data(state: StateDirectory, name: StoreName, spec: StoreSpec) -> None:
-    """Raises InvalidResourceError where a pod keeps data that was written with another schema.
-
-    A volume that says nothing, or whose file is damaged, is left to its pod.
+    A volume that says nothing, or whose file is damaged, is left to its pod; so is one that is of
+    another resource than the stored one, whose uid is `uid`: None where none is stored.
     """
     wanted = definition_of(name, StoreId(""), spec)
+    others: dict[Path, list[str]] = {}
     for directory in sorted((state.path / name).glob("pod-*/data")):
         kept = _kept_definition(directory)
-        other = [] if kept is None else _differences(kept, wanted)
-        if other:
-            raise InvalidResourceError(
-                f"the data in {directory} was written with {' and '.join(other)}: give the file "
-                f"of the store as it was, or choose another metadata.name; `rm -r "
-                f"{state.path / name}` deletes the data and lets the name begin anew"
-            )
+        if kept is None or (uid is not None and _resource_of(directory, kept) != uid):
+            continue
+        if differences := schema_differences(kept, wanted):
+            others[directory] = differences
+    if others:
+        first, differences = next(iter(others.items()))
+        deleted = " ".join(str(directory) for directory in others)
+        raise InvalidResourceError(
+            f"the data in {first} was written with {' and '.join(differences)}: give the file of "
+            f"the store as it was, or choose another metadata.name; `rm -r {deleted}` deletes the "
+            f"data of {listed([directory.parent.name for directory in others])} for good"
+        )
 
 
 def _kept_definition(directory: Path) -> StoreDefinition | None:
@@ -52,18 +49,9 @@ def _kept_definition(directory: Path) -> StoreDefinition | None:
         return None
 
 
-def _differences(kept: StoreDefinition, wanted: StoreDefinition) -> list[str]:
-    return [
-        f"{path} {_told(before)}, not {_told(after)}"
-        for member, path in _FIXED.items()
-        if (before := getattr(kept, member)) != (after := getattr(wanted, member))
-    ]
-
-
-def _told(value: object) -> str:
-    match value:
-        case None:
-            return "unset"
-        case tuple():
-            return str(dict(value))
-    return str(value)
+def _resource_of(directory: Path, kept: StoreDefinition) -> str:
+    """The uid of the resource that a volume is of; its pod reads it in the same way."""
+    try:
+        return (directory / "resource-uid").read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        return kept.store_id

@@ -10,6 +10,7 @@ from qss_core.model import (
     StoreAssignment,
     StoreName,
 )
+from qss_core.spec.fixed_members import schema_differences
 from qss_core.spec.resource import formats_of
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replication.log import stale_epoch
@@ -23,7 +24,8 @@ def check_assignment(
     An operator that was paused may send the assignment of a deleted store to the pods of a store
     that has its name. `resource_uid` is that of the pod's store; "" where the pod was not told it.
 
-    Raises MalformedRequestError for a format that the store's type lacks.
+    Raises it also for a schema that is not that of the rows on the volume, and
+    MalformedRequestError for a format that the store's type lacks.
     """
     definition = assignment.definition
     if definition.name != store:
@@ -43,6 +45,12 @@ def check_assignment(
             f"{definition.store_id}: delete the volume, or set the annotation "
             "queryablestate.dev/adopt-volumes",
             store_id=held.definition.store_id,
+        )
+    differences = schema_differences(held.definition, definition) if held else []
+    if differences:
+        raise WrongStoreError(
+            f"the data on this volume was written with {' and '.join(differences)}: give the "
+            "resource its schema as it was, or delete the volume"
         )
 
 

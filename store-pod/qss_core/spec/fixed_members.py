@@ -1,0 +1,42 @@
+"""The members of a store's definition that stay as long as its rows: another one misreads them."""
+
+from qss_core.model import StoreDefinition, StoreType
+from qss_core.quantities import shown_duration
+
+# With the place where the resource has them; the schema of the resource lets none of them change.
+_PLACES = {
+    "type": "spec.store.type",
+    "key_serde": "spec.store.key.serde",
+    "value_serde": "spec.store.value.serde",
+    "partitioner": "spec.store.partitioner",
+    "partitions": "spec.partitions",
+    "window_size_ms": "spec.store.window.size",
+    "retain_duplicates": "spec.store.window.retainDuplicates",
+    "session_gap_ms": "spec.store.session.gap",
+    # The length of a segment comes from it, and the name of a column family has only its number.
+    "retention_ms": "spec.store.{block}.retention",
+    "history_retention_ms": "spec.store.versioned.historyRetention",
+    "custom_name": "spec.store.custom.name",
+    "custom_options": "spec.store.custom.options",
+}
+
+
+def schema_differences(kept: StoreDefinition, wanted: StoreDefinition) -> list[str]:
+    """The members that differ, for a person: `spec.store.value.serde json, not int64`."""
+    block = "session" if StoreType.SESSION in (kept.type, wanted.type) else "window"
+    return [
+        f"{place.format(block=block)} {_told(member, before)}, not {_told(member, after)}"
+        for member, place in _PLACES.items()
+        if (before := getattr(kept, member)) != (after := getattr(wanted, member))
+    ]
+
+
+def _told(member: str, value: object) -> str:
+    match value:
+        case None:
+            return "unset"
+        case tuple():
+            return str(dict(value))
+        case int() if member.endswith("_ms"):
+            return shown_duration(value)
+    return str(value)

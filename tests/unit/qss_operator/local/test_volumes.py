@@ -1,0 +1,108 @@
+"""Which resource may be stored over the volumes of local pods."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreId
+from qss_core.spec.resource import decode_spec, definition_of, settings_of
+from qss_core.wire.messages import encode
+from qss_operator.errors import InvalidResourceError
+from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.prepare import as_stored, prepare, prepare_resource
+from qss_operator.resources.validation import validate_resource
+from qss_testing.clients.qss_command import STORE, manifest
+from qss_testing.pods.stores import configuration
+
+POD = PodAddress(
+    ordinal=Ordinal(0), name=PodName("words-0"), query="http://a", changelog="http://b"
+)
+KEY = {"key": {"serde": "string"}, "value": {"serde": "json"}}
+NUMBERS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "int64"}}
+
+
+def window(retention: str) -> dict[str, Any]:
+    return {"type": "Window", **KEY, "window": {"size": "1m", "retention": retention}}
+
+
+def session(retention: str) -> dict[str, Any]:
+    return {"type": "Session", **KEY, "session": {"gap": "1m", "retention": retention}}
+
+
+def versioned(retention: str) -> dict[str, Any]:
+    return {"type": "Versioned", **KEY, "versioned": {"historyRetention": retention}}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path / "state")
+
+
+def put_volume(state: StateDirectory, pod: int, resource: str, uid: str) -> Path:
+    """The volume of a pod as a pod of that resource leaves it."""
+    spec = decode_spec(validate_resource(yaml.safe_load(resource))["spec"])
+    assignment = StoreAssignment(
+        definition=definition_of(STORE, StoreId(uid), spec),
+        settings=settings_of(spec),
+        pods=(POD,),
+        partitions=tuple(configuration(number, 0) for number in range(spec.partitions)),
+    )
+    data = state.data_directory(STORE, Ordinal(pod))
+    data.mkdir(parents=True)
+    (data / "assignment.json").write_bytes(encode(assignment))
+    return data
+
+
+def store(state: StateDirectory, resource: str, uid: str) -> None:
+    prepared = prepare_resource(yaml.safe_load(resource), state)
+    state.write_resource(STORE, as_stored(prepared, uid, "2026-11-26T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "message"),
+    [
+        (window("720h"), window("1h"), r"spec\.store\.window\.retention 720 h, not 1 h"),
+        (session("720h"), session("1h"), r"spec\.store\.session\.retention 720 h, not 1 h"),
+        (versioned("1h"), versioned("2h"), r"spec\.store\.versioned\.historyRetention 1 h, not 2"),
+        (window("1h"), session("1h"), r"spec\.store\.type Window, not Session"),
+    ],
+)
+def test_another_retention_hides_rows_and_is_refused_over_data(
+    kept: dict[str, Any], given: dict[str, Any], message: str, state: StateDirectory, tmp_path: Path
+) -> None:
+    put_volume(state, 0, manifest(replicas=1, store=kept), "old")
+    file = tmp_path / "store.yaml"
+    file.write_text(manifest(replicas=1, store=given))
+    with pytest.raises(InvalidResourceError, match=message):
+        prepare([file], state)
+    file.write_text(manifest(replicas=1, store=kept))
+    assert [one.name for one in prepare([file], state)] == [STORE]
+
+
+def test_a_volume_that_is_left_of_an_earlier_store_refuses_no_later_one(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=2), "new")
+    for pod in (0, 1):
+        put_volume(state, pod, manifest(replicas=2), "new")
+    put_volume(state, 2, manifest(replicas=3, store=NUMBERS), "old")
+    assert prepare([state.resource_file(STORE)], state)
+
+
+def test_a_volume_says_itself_of_which_resource_it_is(state: StateDirectory) -> None:
+    store(state, manifest(replicas=1), "new")
+    adopted = put_volume(state, 0, manifest(replicas=1, store=NUMBERS), "old")
+    (adopted / "resource-uid").write_text("new")
+    with pytest.raises(InvalidResourceError, match="int64, not json"):
+        prepare([state.resource_file(STORE)], state)
+
+
+def test_only_the_volumes_with_other_data_are_named_for_deletion(state: StateDirectory) -> None:
+    good = put_volume(state, 0, manifest(replicas=2), "one")
+    bad = put_volume(state, 1, manifest(replicas=2, store=NUMBERS), "two")
+    with pytest.raises(InvalidResourceError) as told:
+        prepare_resource(yaml.safe_load(manifest(replicas=2)), state)
+    assert f"`rm -r {bad}` deletes the data of pod-1 for good" in told.value.message
+    assert str(good) not in told.value.message
