@@ -19,6 +19,7 @@ encodes these rows for the way to the pods. Spark's sink is built on both.
 `clock` is the time that all programs of the project read, so that tests set it.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qss_client.http.retries import RetryLimits
@@ -31,12 +32,12 @@ from qss_client.reads.responses import (
     VersionRow,
     WindowRow,
 )
-from qss_client.store import Store
 from qss_core.model import Isolation
 from qss_core.positions import Position
 
 if TYPE_CHECKING:
     from qss_client.async_store import AsyncStore
+    from qss_client.store import Store
 
 __all__ = [
     "AsyncStore",
@@ -54,10 +55,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Imports `AsyncStore` at its first use: its HTTP library takes half of the import time."""
-    if name != "AsyncStore":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from qss_client.async_store import AsyncStore
+# Their HTTP libraries take half of the import time, and a pod needs neither.
+_AT_FIRST_USE = {"AsyncStore": "qss_client.async_store", "Store": "qss_client.store"}
 
-    return AsyncStore
+
+def __getattr__(name: str) -> Any:
+    """Imports `Store` and `AsyncStore` at their first use."""
+    if name not in _AT_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_AT_FIRST_USE[name]), name)
