@@ -78,7 +78,7 @@ def objects_of_a_store() -> list[Object]:
     defaults = PodDefaults(image="queryable-state/store:0.1.0")
     made = [
         {"apiVersion": kind.api_version, "kind": kind.kind, **body}
-        for kind, body in beside_pods(names, owner, spec.access, defaults, is_healthy=True)
+        for kind, body in beside_pods(names, owner, spec.access, defaults, may_evict_one=True)
     ]
     set_ = stateful_set(names, owner, spec, defaults, 3)
     return [*made, {"apiVersion": "apps/v1", "kind": "StatefulSet", **set_}]

@@ -56,7 +56,7 @@ def beside_pods(
     access: AccessSpec,
     defaults: PodDefaults,
     *,
-    is_healthy: bool,
+    may_evict_one: bool,
 ) -> list[Child]:
     """All children but the StatefulSet; they come first, as pods need them."""
     return [
@@ -64,7 +64,7 @@ def beside_pods(
         (SERVICES, _pods_service(names, owner)),
         (SERVICES, _query_service(names, owner, access)),
         (NETWORK_POLICIES, _network_policy(names, owner, access, defaults)),
-        (POD_DISRUPTION_BUDGETS, _disruption_budget(names, owner, is_healthy=is_healthy)),
+        (POD_DISRUPTION_BUDGETS, _disruption_budget(names, owner, may_evict_one=may_evict_one)),
     ]
 
 
@@ -173,10 +173,10 @@ def _query_service(names: StoreNames, owner: Object, access: AccessSpec) -> Obje
     return service
 
 
-def _disruption_budget(names: StoreNames, owner: Object, *, is_healthy: bool) -> Object:
+def _disruption_budget(names: StoreNames, owner: Object, *, may_evict_one: bool) -> Object:
     spec = {
-        # While a partition is not served, no second pod may go.
-        "maxUnavailable": 1 if is_healthy else 0,
+        # While a partition is not served, or a standby is missing, no second pod may go.
+        "maxUnavailable": 1 if may_evict_one else 0,
         # A pod that is not ready may be evicted, so that it never blocks the drain of a node.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": {STORE_LABEL: names.store}},

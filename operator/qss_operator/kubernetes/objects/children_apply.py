@@ -47,6 +47,7 @@ from qss_operator.kubernetes.objects.volumes import (
     plan_growth,
 )
 from qss_operator.kubernetes.resources import unsupported_lines
+from qss_operator.planning.findings.evictions import may_evict
 from qss_operator.planning.findings.wishes import RESIZE_REFUSED, UNSUPPORTED
 from qss_operator.planning.model import (
     ConditionStatus,
@@ -55,7 +56,6 @@ from qss_operator.planning.model import (
     Observation,
     PodState,
 )
-from qss_operator.planning.status import is_serving
 
 logger = logging.getLogger(__name__)
 
@@ -96,14 +96,14 @@ class ChildrenApply:
         self._owner, self._spec = owner_of(store), spec
         status = observation.resource.status
         doomed = await self._doomed()
-        is_healthy = status is not None and is_serving(status) and not doomed
+        may_evict_one = status is not None and may_evict(status) and not doomed
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
         if doomed:
             findings[ConditionType.DEGRADED] = doomed_finding(doomed)
         for kind, body in beside_pods(
-            self._names, self._owner, spec.access, self._defaults, is_healthy=is_healthy
+            self._names, self._owner, spec.access, self._defaults, may_evict_one=may_evict_one
         ):
             await self._apply(kind, body)
         found = await self._found_set()

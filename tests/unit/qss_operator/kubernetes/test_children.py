@@ -33,7 +33,9 @@ def arguments(**spec: Any) -> list[str]:
 
 
 def test_every_child_belongs_to_its_store() -> None:
-    made = [body for _, body in beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, is_healthy=True)]
+    made = [
+        body for _, body in beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, may_evict_one=True)
+    ]
     made.append(stateful_set(NAMES, OWNER, spec_of(access=OPEN), DEFAULTS, 3))
     for body in made:
         metadata = body["metadata"]
@@ -168,18 +170,18 @@ def test_a_certificate_is_mounted_and_changes_the_addresses() -> None:
 
 
 def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
-    def budget(*, is_healthy: bool) -> Any:
-        made = beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, is_healthy=is_healthy)
+    def budget(*, may_evict_one: bool) -> Any:
+        made = beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, may_evict_one=may_evict_one)
         return next(body["spec"] for kind, body in made if kind.kind == "PodDisruptionBudget")
 
-    assert budget(is_healthy=True)["maxUnavailable"] == 1
-    assert budget(is_healthy=False)["maxUnavailable"] == 0
-    assert budget(is_healthy=False)["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert budget(may_evict_one=True)["maxUnavailable"] == 1
+    assert budget(may_evict_one=False)["maxUnavailable"] == 0
+    assert budget(may_evict_one=False)["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def peers_of(access: AccessSpec, defaults: PodDefaults = DEFAULTS) -> dict[int, Any]:
     """The peers that the policy lets in, by port."""
-    made = beside_pods(NAMES, OWNER, access, defaults, is_healthy=True)
+    made = beside_pods(NAMES, OWNER, access, defaults, may_evict_one=True)
     policy = next(body["spec"] for kind, body in made if kind.kind == "NetworkPolicy")
     return {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
 
@@ -259,7 +261,7 @@ def test_a_cluster_may_choose_as_whom_pods_run() -> None:
 
 def test_annotations_stand_on_the_service_for_queries_alone() -> None:
     access = AccessSpec(service_annotations={"example.com/zone": "internal"})
-    made = beside_pods(NAMES, OWNER, access, DEFAULTS, is_healthy=True)
+    made = beside_pods(NAMES, OWNER, access, DEFAULTS, may_evict_one=True)
     found = {
         body["metadata"]["name"]: body["metadata"].get("annotations")
         for kind, body in made
