@@ -76,6 +76,12 @@ async def look(cluster: WriteCluster, pod: int) -> None:
     await Scrubber(*rows, settings, SetClock()).round()
 
 
+def told_epoch(cluster: WriteCluster, pod: int) -> int | None:
+    """The epoch of the unlike rows that the pod reports; None where it reports none."""
+    (report,) = cluster.pods[pod].pod.report().replicas
+    return None if report.unlike is None else report.unlike.epoch
+
+
 def damaged(cluster: WriteCluster) -> list[int]:
     """The pods whose replica counts as damaged."""
     return [pod for pod in cluster.pods if replica_of(cluster, pod).health.damage is not None]
@@ -151,12 +157,96 @@ async def test_the_next_active_of_unlike_replicas_compares_again(tmp_path: Path)
         await look(cluster, 1)
         assert replica_of(cluster, 1).health.unlike is not None, "its own pass ends nothing"
         await lead(cluster, 1, 3, standbys=[0])
-        (report,) = cluster.pods[1].pod.report().replicas
-        assert report.unlike is None
+        assert told_epoch(cluster, 1) == 2, "nothing has compared the rows since"
         await look(cluster, 1)
-        (report,) = cluster.pods[1].pod.report().replicas
-        assert report.unlike is not None
-        assert report.unlike.epoch == 3
+        assert told_epoch(cluster, 1) == 3
+
+
+async def test_an_alarm_outlives_the_time_that_a_standby_is_away(tmp_path: Path) -> None:
+    """A look that falls there neither ends the alarm nor counts as a comparison."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
+        await filled(cluster, 0, 1)
+        before = spoil(replica_of(cluster, 1), KEYS[9])
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 2
+        await cluster.assign([configuration(0, 0, epoch=3, learners=[1])])
+        await cluster.until_led()
+        assert told_epoch(cluster, 0) == 2
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 2
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 4, "the rows were compared again"
+        spoil(replica_of(cluster, 1), KEYS[9], before)
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) is None
+
+
+async def test_an_alarm_outlives_damage_of_the_active(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await compare(cluster)
+        registry = cluster.pods[0].pod.registry
+        registry.found_damage(PartitionId(0), CorruptionError("a block"), replica_of(cluster, 0))
+        await compare(cluster)
+        assert told_epoch(cluster, 0) == 2
+
+
+async def test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_hear_of_it(
+    tmp_path: Path,
+) -> None:
+    """One of two unlike standbys is mended first; meanwhile the other one is away."""
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        await filled(cluster, 0, 1, 2)
+        before = {pod: spoil(replica_of(cluster, pod), KEYS[9]) for pod in (1, 2)}
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 3
+        spoil(replica_of(cluster, 1), KEYS[9], before[1])
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
+        await cluster.until_led()
+        await compare(cluster)
+        assert told_epoch(cluster, 0) == 3, "the one that is away still differs"
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1, 2])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 5
+        spoil(replica_of(cluster, 2), KEYS[9], before[2])
+        await compare(cluster)
+        assert told_epoch(cluster, 0) is None
+        for pod in (1, 2):
+            assert replica_of(cluster, pod).health.unlike is None, "it may be the next active"
+
+
+async def test_the_only_replica_of_a_partition_is_unlike_no_other_one(tmp_path: Path) -> None:
+    """One that comes back may have kept its rows: the alarm holds until it was compared."""
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await compare(cluster)
+        await lead(cluster, 0, 3)
+        assert told_epoch(cluster, 0) is None
+        await cluster.assign([configuration(0, 0, epoch=4, learners=[1])])
+        await cluster.until_led()
+        assert told_epoch(cluster, 0) == 2
+
+
+async def test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is(tmp_path: Path) -> None:
+    """The active has restarted, which forgets what it had found."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await cluster.assign([configuration(0, 0, epoch=3, learners=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 4
 
 
 async def test_rows_that_were_not_compared_end_nothing(tmp_path: Path) -> None:
@@ -253,7 +343,7 @@ async def test_a_replica_that_has_moved_its_rows_to_another_format_has_the_same_
 async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    """What was found counts in its epoch alone: the standby may have been made anew since."""
+    """The standby may have been made anew since; until then the old finding is told."""
     async with replicated(tmp_path) as cluster:
         await filled(cluster, 0, 1)
         before = spoil(replica_of(cluster, 1), KEYS[9])
@@ -269,8 +359,7 @@ async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_r
         await look(cluster, 0)
         assert replica_of(cluster, 0).health.unlike is not None, "the day is not over"
         await lead(cluster, 0, 4, standbys=[1])
-        (report,) = cluster.pods[0].pod.report().replicas
-        assert report.unlike is None
+        assert told_epoch(cluster, 0) == 3
         await look(cluster, 0)
         assert replica_of(cluster, 0).health.unlike is None
 

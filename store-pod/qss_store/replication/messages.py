@@ -174,12 +174,12 @@ class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnlikeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An active tells a standby that they are of replicas whose rows differ."""
+    """An active tells a standby whether their rows differ; `unlike` is None where they do not."""
 
     store_id: StoreId
     sender: Ordinal
     configuration: PartitionConfiguration
-    unlike: UnlikeRows
+    unlike: UnlikeRows | None
 
 
 class Done(msgspec.Struct, frozen=True):

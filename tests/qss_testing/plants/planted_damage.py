@@ -240,8 +240,8 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/replica_health.py",
-                "        if self.unlike is not None:\n            return\n",
-                "",
+                "        if self.unlike is not None or self.waits_for_comparison:\n",
+                "        if self.waits_for_comparison:\n",
             ),
         ),
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
@@ -251,22 +251,45 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/volume/scrubber.py",
-                "is_active and unlike.epoch != replica.log.configuration.epoch:\n",
-                "False:\n",
+                "is_whole and health.unlike.epoch != configuration.epoch\n",
+                "False\n",
             ),
         ),
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
     ),
     Plant(
-        "unlike replicas are told of another epoch",
+        "the alarm of unlike replicas ends with their epoch",
         (
             Change(
                 f"{_STORE}/replicas/report.py",
-                "unlike if is_active and is_of_epoch(unlike, replica) else None",
-                "unlike if is_active else None",
+                "unlike if is_active and not is_alone else None",
+                "unlike if unlike and is_active and unlike.epoch "
+                "== replica.log.configuration.epoch else None",
             ),
         ),
-        f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+        f"{_ROWS}::test_an_alarm_outlives_the_time_that_a_standby_is_away",
+    ),
+    Plant(
+        "the alarm of unlike replicas ends while one of them is away",
+        (
+            Change(
+                _COMPARISON,
+                " and {*configuration.replicas} == {*configuration.in_sync}:\n",
+                ":\n",
+            ),
+        ),
+        f"{_ROWS}::test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_hear_of_it",
+    ),
+    Plant(
+        "a pass without a standby in sync counts as a comparison",
+        (
+            Change(
+                _COMPARISON,
+                "            return len(configuration.replicas) == 1\n",
+                "            return True\n",
+            ),
+        ),
+        f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
     ),
     Plant(
         "an active of another epoch tells a standby of unlike rows",
