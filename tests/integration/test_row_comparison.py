@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_core.model import PartitionId, Sequence, StoreType
+from qss_core.model import Epoch, PartitionId, Sequence, StoreType
+from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.sending.row_comparison import RowComparison
@@ -222,17 +223,32 @@ async def test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_he
             assert replica_of(cluster, pod).health.unlike is None, "it may be the next active"
 
 
-async def test_the_only_replica_of_a_partition_is_unlike_no_other_one(tmp_path: Path) -> None:
-    """One that comes back may have kept its rows: the alarm holds until it was compared."""
-    async with replicated(tmp_path) as cluster:
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon(
+    tmp_path: Path, *, is_deleted: bool
+) -> None:
+    """A new one is a copy of the active, unless the pod still had the replica that was left out."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
         await filled(cluster, 0, 1)
         spoil(replica_of(cluster, 1), KEYS[9])
-        await compare(cluster)
+        await look(cluster, 0)
         await lead(cluster, 0, 3)
         assert told_epoch(cluster, 0) is None
+        await look(cluster, 0)
+        if is_deleted:
+            store_id = cluster.assignment.definition.store_id
+            request = RetireRequest(store_id=store_id, partition=PartitionId(0), epoch=Epoch(3))
+            await cluster.pods[1].pod.retire(request)
         await cluster.assign([configuration(0, 0, epoch=4, learners=[1])])
         await cluster.until_led()
-        assert told_epoch(cluster, 0) == 2
+        assert told_epoch(cluster, 0) is None
+        active = replica_of(cluster, 0)
+        await wait_until_async(lambda: 1 in active.followers.caught_up())
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == (None if is_deleted else 5)
+        assert (rows_of(replica_of(cluster, 1)) == rows_of(active)) is is_deleted
 
 
 async def test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is(tmp_path: Path) -> None:

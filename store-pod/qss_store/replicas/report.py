@@ -39,7 +39,6 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
     is_active = replica.role is Role.ACTIVE
     coordinator = replica.machine.coordinator if is_active and replica.is_recovered else None
     error, unlike = replica.failure, replica.health.unlike
-    is_alone = len(replica.log.configuration.replicas) == 1  # No other one has other rows.
     if missing is not None:
         error = rolled_back(replica.partition, sequence, missing, replica.log.configuration.epoch)
     return ReplicaReport(
@@ -68,7 +67,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         misses_active=replica.following.misses_active,
         waits_for_lease=replica.following.waits_for_lease(),
         is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,
-        unlike=unlike if is_active and not is_alone else None,
+        unlike=unlike if is_active else None,
     )
 
 

@@ -262,7 +262,7 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/report.py",
-                "unlike if is_active and not is_alone else None",
+                "unlike if is_active else None",
                 "unlike if unlike and is_active and unlike.epoch "
                 "== replica.log.configuration.epoch else None",
             ),
@@ -285,11 +285,34 @@ DAMAGE_PLANTS = (
         (
             Change(
                 _COMPARISON,
-                "            return len(configuration.replicas) == 1\n",
-                "            return True\n",
+                "            return len(configuration.replicas) == 1 and not ",
+                "            return True or ",
             ),
         ),
         f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
+    ),
+    Plant(
+        "a left replica that comes back is not compared soon",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_health.py",
+                "            self.unlike, self.waits_for_comparison = None, True\n",
+                "            self.unlike = None\n",
+            ),
+        ),
+        f"{_ROWS}::test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon",
+    ),
+    Plant(
+        "a partition of unlike replicas keeps any of them when its standbys go",
+        (
+            Change(
+                "operator/qss_operator/planning/membership/moves.py",
+                "        and active.unlike is not None\n",
+                "        and active.unlike is active\n",
+            ),
+        ),
+        "tests/unit/qss_operator/test_unlike_replicas.py"
+        "::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
     ),
     Plant(
         "an active of another epoch tells a standby of unlike rows",

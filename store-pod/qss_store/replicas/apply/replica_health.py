@@ -11,7 +11,7 @@ from qss_core.errors import (
     StoreError,
     StoreTypeRefusedError,
 )
-from qss_core.model import PartitionId
+from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.storage.engine import Batch, Engine
 from qss_store.storage.replica_identity import (
@@ -37,7 +37,7 @@ class ReplicaHealth:
         self.last_read_ms = last_read_ms(meta)  # The end of the last pass over all rows.
         # Other replicas have other rows, as the last comparison of all rows found.
         self.unlike: UnlikeRows | None = None
-        self.waits_for_comparison = False  # The last pass met no other replica in sync.
+        self.waits_for_comparison = False  # The next replica in sync is to be compared soon.
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -67,6 +67,11 @@ class ReplicaHealth:
             batch = self._engine.batch()
             put_damage(batch, None)
             self._keep(batch)
+
+    def configured(self, configuration: PartitionConfiguration) -> None:
+        """Forgets unlike replicas when no other one is left; a later one may be one of them."""
+        if self.unlike is not None and len(configuration.replicas) == 1:
+            self.unlike, self.waits_for_comparison = None, True
 
     def was_read(self, at_ms: int, *, is_compared: bool) -> None:
         """Notes and keeps when a pass over all rows ended, at its end or at a damaged block.

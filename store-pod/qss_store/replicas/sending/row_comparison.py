@@ -58,7 +58,7 @@ class RowComparison:
         if replica.role is not Role.ACTIVE or replica.health.damage is not None:
             return True
         if not standbys:
-            return len(configuration.replicas) == 1
+            return len(configuration.replicas) == 1 and not replica.health.waits_for_comparison
         one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
         if await one.run() and {*configuration.replicas} == {*configuration.in_sync}:
             replica.health.unlike = None
