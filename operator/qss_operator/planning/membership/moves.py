@@ -54,7 +54,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     placed = place(len(entries), sites, copies - 1, before)
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
-    pins = pinned_actives(observation) if restart.ordinal is None else {}
+    pins = {} if restart.holds_up_pins else pinned_actives(observation)
     pins = {**_unlike_actives(observation, entries, restart), **pins}
     return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
 
