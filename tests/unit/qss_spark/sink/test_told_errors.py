@@ -67,10 +67,9 @@ def test_a_store_error_that_was_handled_before_another_error_is_not_told() -> No
 def test_a_store_error_that_is_the_cause_of_another_error_is_told() -> None:
     error = raised_from_a_store_error(RuntimeError("the batch failed"))
     assert words_of_executor(trace_of(error)) == _SAID
-    try:
+    with pytest.raises(ValueError, match="again") as raised:
         raise ValueError("again") from error
-    except ValueError as last:
-        assert words_of_executor(trace_of(last)) == _SAID
+    assert words_of_executor(trace_of(raised.value)) == _SAID
 
 
 def test_the_last_of_two_store_errors_is_told() -> None:
