@@ -164,7 +164,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     after: bytes | None = None
     last_key: bytes | None = None
     rows: int
-    version: int = DIGEST_VERSION
+    version: int = 1  # The senders of before there were versions make digests of version 1.
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -211,7 +211,7 @@ DAMAGE_PLANTS = (
     ),
     Plant(
         "a row more at the end of a standby is not compared",
-        (Change(_DIGEST, "upper, count + 1, None,", "upper, count, None,"),),
+        (Change(_DIGEST, "    limits = count + 1, ", "    limits = count, "),),
         f"{_ROWS}::test_nobody_can_tell_which_of_unlike_replicas_is_right",
     ),
     Plant(
@@ -306,13 +306,30 @@ DAMAGE_PLANTS = (
         "a partition of unlike replicas keeps any of them when its standbys go",
         (
             Change(
-                "operator/qss_operator/planning/membership/moves.py",
+                f"{_MEMBERSHIP}/moves.py",
                 "        and active.unlike is not None\n",
                 "        and active.unlike is active\n",
             ),
         ),
         "tests/unit/qss_operator/test_unlike_replicas.py"
         "::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
+    ),
+    Plant(
+        "a comparison without a version is of the receiver's own",
+        (
+            Change(
+                f"{_STORE}/replication/messages.py",
+                "DIGEST_VERSION = 1  #",
+                "DIGEST_VERSION = 2  #",
+            ),
+            Change(
+                f"{_STORE}/replication/messages.py",
+                "    version: int = 1  #",
+                "    version: int = DIGEST_VERSION  #",
+            ),
+        ),
+        "tests/integration/test_replication_bad_input.py"
+        "::test_a_comparison_that_names_no_version_is_of_the_first_one",
     ),
     Plant(
         "an active of another epoch tells a standby of unlike rows",

@@ -17,6 +17,7 @@ from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replication.messages import (
     COMPARE_PATH,
+    DIGEST_VERSION,
     UNLIKE_PATH,
     CompareAnswer,
     CompareRequest,
@@ -149,6 +150,7 @@ class _Comparison:
             after=after,
             last_key=own.last_key,
             rows=own.rows,
+            version=DIGEST_VERSION,
         )
         body, standbys = encode_message(request), [*self._standbys]
         answers = await asyncio.gather(
