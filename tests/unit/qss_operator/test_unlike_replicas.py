@@ -131,11 +131,11 @@ def test_the_message_names_the_pod_of_each_active() -> None:
     assert said is not None
     epochs = [entry.epoch for entry in entries_of(world)]
     assert (
-        f"partition 0: active word-counts-0, other rows on pod 1 (epoch {epochs[0]}, batch 17"
+        f"partition 0: active word-counts-0, compared with pod 1 (epoch {epochs[0]}, batch 17"
         in said
     )
     assert (
-        f"partition 1: active word-counts-1, other rows on pod 0 (epoch {epochs[1]}, batch 17"
+        f"partition 1: active word-counts-1, compared with pod 0 (epoch {epochs[1]}, batch 17"
         in said
     )
 

@@ -94,8 +94,8 @@ def unlike_message(observation: Observation) -> str | None:
     if not found:
         return None
     told = [
-        f"partition {partition}: active {report.pod}, other rows {_others(report, unlike)} (epoch "
-        f"{unlike.epoch}, batch {unlike.sequence}, entries below {unlike.offset})"
+        f"partition {partition}: active {report.pod}, compared with {_others(report, unlike)} "
+        f"(epoch {unlike.epoch}, batch {unlike.sequence}, entries below {unlike.offset})"
         for partition, report, unlike in sorted(found, key=lambda one: one[0])
     ]
     return (
@@ -111,7 +111,7 @@ def unlike_message(observation: Observation) -> str | None:
 def _others(report: ReplicasReport, unlike: UnlikeRows) -> str:
     """The pods that were compared with the active, as far as they are other ones."""
     pods = [f"pod {pod}" for pod in unlike.pods if pod != report.ordinal]
-    return f"on {listed(pods, _PODS_SHOWN)}"
+    return listed(pods, _PODS_SHOWN)
 
 
 def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:

@@ -206,7 +206,7 @@ def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
         status_of(changed(observation, reports=reports), NOW), ConditionType.DEGRADED
     )
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicasDiffer")
-    where = f"partition {one.configuration.partition}: active word-counts-1, other rows on pod 0"
+    where = f"partition {one.configuration.partition}: active word-counts-1, compared with pod 0"
     assert where in degraded.message
     assert "set spec.standbys to 0" in degraded.message
     hurt = replace(one, unlike=unlike, has_damage=True)
