@@ -1,5 +1,10 @@
 """Digests of rows that readers see, where retention hides others that one replica has dropped."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
 from qss_core.formats.segments import segments_of
 from qss_core.formats.timed_keys import encode_window_key
 from qss_core.formats.values import Format
@@ -21,15 +26,15 @@ def keys(prefix: str, count: int, time: int) -> list[bytes]:
     return [encode_window_key(f"{prefix}{number:05}".encode(), time) for number in range(count)]
 
 
-def view_of(rows: list[bytes]) -> ReadView:
-    """A state with the rows in their segments; all values are equal."""
+def view_of(rows: list[bytes], values: Mapping[bytes, bytes] = MappingProxyType({})) -> ReadView:
+    """A state with the rows in their segments; all but `values` are equal."""
     segments = segments_of(make_definition(type=StoreType.WINDOW, retention_ms=RETENTION))
     assert segments is not None
     engine, batch = MemoryEngine(), MemoryEngine().batch()
     for row in rows:
         family = f"rows-{segments.segment_of(segments.time_of(row))}"
         engine.create_family(family)
-        batch.put(family, row, b"v")
+        batch.put(family, row, values.get(row, b"v"))
     engine.write(batch)
     snapshots = {
         int(family.removeprefix("rows-")): engine.snapshot(family)
@@ -78,3 +83,20 @@ def test_a_replica_with_too_many_hidden_rows_cannot_say() -> None:
     shown = [*keys("a", 10, SHOWN), *keys("z", 10, SHOWN)]
     full, dropped = view_of([*keys("b", 9000, HIDDEN), *shown]), view_of(shown)
     assert compared(dropped, full) == [None]
+
+
+def test_a_replica_with_many_bytes_of_hidden_rows_cannot_say() -> None:
+    """It would hold up the event loop for as long as it reads them."""
+    shown, hidden = [*keys("a", 10, SHOWN), *keys("z", 10, SHOWN)], keys("b", 3000, HIDDEN)
+    full, dropped = view_of([*hidden, *shown], dict.fromkeys(hidden, bytes(4096))), view_of(shown)
+    assert compared(dropped, full) == [None]
+    assert set(compared(full, dropped)) == {True}
+
+
+@pytest.mark.parametrize("size", [300_000, 8_000_000])
+def test_a_large_row_is_compared(size: int) -> None:
+    some = [*keys("a", 100, SHOWN), *keys("b", 3, SHOWN), *keys("c", 100, HIDDEN)]
+    large = dict.fromkeys(keys("b", 3, SHOWN), bytes(size))
+    one, last = view_of(some, large), keys("b", 3, SHOWN)[-1]
+    assert set(compared(one, one)) == {True}
+    assert False in compared(one, view_of(some, {**large, last: bytes(size - 1)}))

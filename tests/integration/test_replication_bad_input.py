@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import msgpack
 from msgspec.structs import replace
 
 from qss_core.model import (
@@ -14,6 +15,7 @@ from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
     Sequence,
+    StoreId,
 )
 from qss_core.wire.messages import encode
 from qss_core.wire.replica_reports import UnlikeRows
@@ -138,6 +140,20 @@ async def test_a_comparison_is_of_rows_that_the_active_may_have(cluster: WriteCl
     later = replace(asked, sequence=Sequence(1))
     answer = await send(cluster, COMPARE_PATH, later, pod=1)
     assert decode_message(answer.body, CompareAnswer).digest is None, "no such batch came"
+
+
+def test_a_comparison_that_names_no_version_is_of_the_first_one() -> None:
+    """Its sender is older than versions; the receiver may make digests of a later one."""
+    asked = CompareRequest(
+        store_id=StoreId("store-1"),
+        sender=Ordinal(0),
+        configuration=configuration(0, 0, standbys=[1]),
+        sequence=Sequence(0),
+        rows=0,
+    )
+    members = msgpack.decode(encode_message(asked))
+    del members["version"]
+    assert decode_message(msgpack.encode(members), CompareRequest).version == 1
 
 
 async def test_an_active_of_another_epoch_tells_of_no_unlike_rows(cluster: WriteCluster) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_core.model import PartitionId, Sequence, StoreType
+from qss_core.model import Epoch, PartitionId, Sequence, StoreType
+from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.sending.row_comparison import RowComparison
@@ -74,6 +75,12 @@ async def look(cluster: WriteCluster, pod: int) -> None:
     registry, comparison = services.pod.registry, services.row_comparison
     rows = registry.replicas, registry.found_damage, comparison.compare
     await Scrubber(*rows, settings, SetClock()).round()
+
+
+def told_epoch(cluster: WriteCluster, pod: int) -> int | None:
+    """The epoch of the unlike rows that the pod reports; None where it reports none."""
+    (report,) = cluster.pods[pod].pod.report().replicas
+    return None if report.unlike is None else report.unlike.epoch
 
 
 def damaged(cluster: WriteCluster) -> list[int]:
@@ -151,12 +158,111 @@ async def test_the_next_active_of_unlike_replicas_compares_again(tmp_path: Path)
         await look(cluster, 1)
         assert replica_of(cluster, 1).health.unlike is not None, "its own pass ends nothing"
         await lead(cluster, 1, 3, standbys=[0])
-        (report,) = cluster.pods[1].pod.report().replicas
-        assert report.unlike is None
+        assert told_epoch(cluster, 1) == 2, "nothing has compared the rows since"
         await look(cluster, 1)
-        (report,) = cluster.pods[1].pod.report().replicas
-        assert report.unlike is not None
-        assert report.unlike.epoch == 3
+        assert told_epoch(cluster, 1) == 3
+
+
+async def test_an_alarm_outlives_the_time_that_a_standby_is_away(tmp_path: Path) -> None:
+    """A look that falls there neither ends the alarm nor counts as a comparison."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
+        await filled(cluster, 0, 1)
+        before = spoil(replica_of(cluster, 1), KEYS[9])
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 2
+        await cluster.assign([configuration(0, 0, epoch=3, learners=[1])])
+        await cluster.until_led()
+        assert told_epoch(cluster, 0) == 2
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 2
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 4, "the rows were compared again"
+        spoil(replica_of(cluster, 1), KEYS[9], before)
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) is None
+
+
+async def test_an_alarm_outlives_damage_of_the_active(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await compare(cluster)
+        registry = cluster.pods[0].pod.registry
+        registry.found_damage(PartitionId(0), CorruptionError("a block"), replica_of(cluster, 0))
+        await compare(cluster)
+        assert told_epoch(cluster, 0) == 2
+
+
+async def test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_hear_of_it(
+    tmp_path: Path,
+) -> None:
+    """One of two unlike standbys is mended first; meanwhile the other one is away."""
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[1, 2])
+        await filled(cluster, 0, 1, 2)
+        before = {pod: spoil(replica_of(cluster, pod), KEYS[9]) for pod in (1, 2)}
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 3
+        spoil(replica_of(cluster, 1), KEYS[9], before[1])
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
+        await cluster.until_led()
+        await compare(cluster)
+        assert told_epoch(cluster, 0) == 3, "the one that is away still differs"
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1, 2])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 5
+        spoil(replica_of(cluster, 2), KEYS[9], before[2])
+        await compare(cluster)
+        assert told_epoch(cluster, 0) is None
+        for pod in (1, 2):
+            assert replica_of(cluster, pod).health.unlike is None, "it may be the next active"
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon(
+    tmp_path: Path, *, is_deleted: bool
+) -> None:
+    """A new one is a copy of the active, unless the pod still had the replica that was left out."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await look(cluster, 0)
+        await lead(cluster, 0, 3)
+        assert told_epoch(cluster, 0) is None
+        await look(cluster, 0)
+        if is_deleted:
+            store_id = cluster.assignment.definition.store_id
+            request = RetireRequest(store_id=store_id, partition=PartitionId(0), epoch=Epoch(3))
+            await cluster.pods[1].pod.retire(request)
+        await cluster.assign([configuration(0, 0, epoch=4, learners=[1])])
+        await cluster.until_led()
+        assert told_epoch(cluster, 0) is None
+        active = replica_of(cluster, 0)
+        await wait_until_async(lambda: 1 in active.followers.caught_up())
+        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == (None if is_deleted else 5)
+        assert (rows_of(replica_of(cluster, 1)) == rows_of(active)) is is_deleted
+
+
+async def test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is(tmp_path: Path) -> None:
+    """The active has restarted, which forgets what it had found."""
+    async with replicated(tmp_path, lease_ms=_LEASE_MS) as cluster:
+        await filled(cluster, 0, 1)
+        spoil(replica_of(cluster, 1), KEYS[9])
+        await cluster.assign([configuration(0, 0, epoch=3, learners=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        await cluster.assign([configuration(0, 0, epoch=4, standbys=[1])])
+        await cluster.until_led()
+        await look(cluster, 0)
+        assert told_epoch(cluster, 0) == 4
 
 
 async def test_rows_that_were_not_compared_end_nothing(tmp_path: Path) -> None:
@@ -253,7 +359,7 @@ async def test_a_replica_that_has_moved_its_rows_to_another_format_has_the_same_
 async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    """What was found counts in its epoch alone: the standby may have been made anew since."""
+    """The standby may have been made anew since; until then the old finding is told."""
     async with replicated(tmp_path) as cluster:
         await filled(cluster, 0, 1)
         before = spoil(replica_of(cluster, 1), KEYS[9])
@@ -269,8 +375,7 @@ async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_r
         await look(cluster, 0)
         assert replica_of(cluster, 0).health.unlike is not None, "the day is not over"
         await lead(cluster, 0, 4, standbys=[1])
-        (report,) = cluster.pods[0].pod.report().replicas
-        assert report.unlike is None
+        assert told_epoch(cluster, 0) == 3
         await look(cluster, 0)
         assert replica_of(cluster, 0).health.unlike is None
 

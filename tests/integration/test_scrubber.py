@@ -186,7 +186,8 @@ def test_a_pod_that_has_just_started_reads_nothing_yet() -> None:
     def found(_: PartitionId, error: CorruptionError, __: Replica) -> StoreError:
         return error
 
-    async def compare(_: Replica) -> None: ...
+    async def compare(_: Replica) -> bool:
+        return True
 
     async def story() -> None:
         loop = asyncio.get_running_loop()

@@ -11,8 +11,11 @@ from pyspark.errors import PySparkException
 from qss_core.errors import StoreError
 
 _LOG = logging.getLogger("qss_spark")
-# The last line of the trace of an executor's Python.
-_OF_EXECUTOR = re.compile(r"^qss_core\.errors\.\w+: (.+)$", re.MULTILINE)
+# Python prints the causes of an error before it, each with a trace; frames are indented.
+_TRACE = "Traceback (most recent call last):\n"
+_CAUSES_THE_NEXT = "The above exception was the direct cause of the following exception:"
+_RAISED = re.compile(r"^\S.*$", re.MULTILINE)
+_OF_STORE = re.compile(r"qss_core\.errors\.\w+: (.+)")
 
 
 @contextmanager
@@ -31,6 +34,14 @@ def telling_first(what: str) -> Iterator[None]:
 
 
 def words_of_executor(trace: str) -> str | None:
-    """The store's error in the trace of a failed job; None where another error failed it."""
-    found = _OF_EXECUTOR.findall(trace)
-    return found[-1] if found else None
+    """The store's error that failed a job, or that caused the error which did; None without one.
+
+    A store's error that was handled before another one was raised has failed nothing.
+    """
+    for number, part in enumerate(reversed(trace.split(_TRACE)[1:])):
+        if number and not part.rstrip().endswith(_CAUSES_THE_NEXT):
+            return None
+        raised = _RAISED.search(part)
+        if raised is not None and (found := _OF_STORE.match(raised[0])):
+            return found[1]
+    return None

@@ -356,6 +356,7 @@ class Replica:
             return False
         self._parts.write_configuration(configuration)
         self._changelog.log = log
+        self.health.configured(configuration)
         self.acting.configured(before)
         return True
 

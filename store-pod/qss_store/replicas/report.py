@@ -5,7 +5,7 @@ import asyncio
 from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.text import listed
-from qss_core.wire.replica_reports import ReplicaReport, UnlikeRows
+from qss_core.wire.replica_reports import ReplicaReport
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.rollback_check import RollbackCheck, rolled_back
 
@@ -67,13 +67,8 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         misses_active=replica.following.misses_active,
         waits_for_lease=replica.following.waits_for_lease(),
         is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,
-        unlike=unlike if is_active and is_of_epoch(unlike, replica) else None,
+        unlike=unlike if is_active else None,
     )
-
-
-def is_of_epoch(unlike: UnlikeRows | None, replica: Replica) -> bool:
-    """Whether it was found in the epoch of now: in another one other replicas may be in sync."""
-    return unlike is not None and unlike.epoch == replica.log.configuration.epoch
 
 
 def state_of(replica: Replica) -> str:

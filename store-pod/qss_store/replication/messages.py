@@ -164,7 +164,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     after: bytes | None = None
     last_key: bytes | None = None
     rows: int
-    version: int = DIGEST_VERSION
+    version: int = 1  # The senders of before there were versions make digests of version 1.
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,12 +174,12 @@ class CompareAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnlikeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An active tells a standby that they are of replicas whose rows differ."""
+    """An active tells a standby whether their rows differ; `unlike` is None where they do not."""
 
     store_id: StoreId
     sender: Ordinal
     configuration: PartitionConfiguration
-    unlike: UnlikeRows
+    unlike: UnlikeRows | None
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -211,7 +211,7 @@ DAMAGE_PLANTS = (
     ),
     Plant(
         "a row more at the end of a standby is not compared",
-        (Change(_DIGEST, "upper, count + 1, None,", "upper, count, None,"),),
+        (Change(_DIGEST, "    limits = count + 1, ", "    limits = count, "),),
         f"{_ROWS}::test_nobody_can_tell_which_of_unlike_replicas_is_right",
     ),
     Plant(
@@ -240,8 +240,8 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/replica_health.py",
-                "        if self.unlike is not None:\n            return\n",
-                "",
+                "        if self.unlike is not None or self.waits_for_comparison:\n",
+                "        if self.waits_for_comparison:\n",
             ),
         ),
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
@@ -251,22 +251,85 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/volume/scrubber.py",
-                "is_active and unlike.epoch != replica.log.configuration.epoch:\n",
-                "False:\n",
+                "is_whole and health.unlike.epoch != configuration.epoch\n",
+                "False\n",
             ),
         ),
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
     ),
     Plant(
-        "unlike replicas are told of another epoch",
+        "the alarm of unlike replicas ends with their epoch",
         (
             Change(
                 f"{_STORE}/replicas/report.py",
-                "unlike if is_active and is_of_epoch(unlike, replica) else None",
                 "unlike if is_active else None",
+                "unlike if unlike and is_active and unlike.epoch "
+                "== replica.log.configuration.epoch else None",
             ),
         ),
-        f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+        f"{_ROWS}::test_an_alarm_outlives_the_time_that_a_standby_is_away",
+    ),
+    Plant(
+        "the alarm of unlike replicas ends while one of them is away",
+        (
+            Change(
+                _COMPARISON,
+                " and {*configuration.replicas} == {*configuration.in_sync}:\n",
+                ":\n",
+            ),
+        ),
+        f"{_ROWS}::test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_hear_of_it",
+    ),
+    Plant(
+        "a pass without a standby in sync counts as a comparison",
+        (
+            Change(
+                _COMPARISON,
+                "            return len(configuration.replicas) == 1 and not ",
+                "            return True or ",
+            ),
+        ),
+        f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
+    ),
+    Plant(
+        "a left replica that comes back is not compared soon",
+        (
+            Change(
+                f"{_STORE}/replicas/apply/replica_health.py",
+                "            self.unlike, self.waits_for_comparison = None, True\n",
+                "            self.unlike = None\n",
+            ),
+        ),
+        f"{_ROWS}::test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon",
+    ),
+    Plant(
+        "a partition of unlike replicas keeps any of them when its standbys go",
+        (
+            Change(
+                f"{_MEMBERSHIP}/moves.py",
+                "        and active.unlike is not None\n",
+                "        and active.unlike is active\n",
+            ),
+        ),
+        "tests/unit/qss_operator/test_unlike_replicas.py"
+        "::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
+    ),
+    Plant(
+        "a comparison without a version is of the receiver's own",
+        (
+            Change(
+                f"{_STORE}/replication/messages.py",
+                "DIGEST_VERSION = 1  #",
+                "DIGEST_VERSION = 2  #",
+            ),
+            Change(
+                f"{_STORE}/replication/messages.py",
+                "    version: int = 1  #",
+                "    version: int = DIGEST_VERSION  #",
+            ),
+        ),
+        "tests/integration/test_replication_bad_input.py"
+        "::test_a_comparison_that_names_no_version_is_of_the_first_one",
     ),
     Plant(
         "an active of another epoch tells a standby of unlike rows",

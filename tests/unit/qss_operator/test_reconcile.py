@@ -291,6 +291,14 @@ def in_sync(world: World) -> list[int]:
     return [len(entry.in_sync) for entry in status.assignment]
 
 
+def actives(world: World) -> list[int]:
+    """The pod of each partition's active."""
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return [entry.active for entry in status.assignment]
+
+
 async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_try() -> None:
     tried_at_s: list[float] = []
 
@@ -332,3 +340,40 @@ async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_tr
         world.seconds += 0.2
     assert {pod.template for pod in world.pods} == {1}
     assert set(in_sync(world)) == {2}
+
+
+async def test_an_active_that_a_person_chose_does_not_come_back_between_two_tries() -> None:
+    """It would be handed over again for each try of its pod's restart."""
+
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        is_refusing: bool = True
+
+        async def restart(self, store: StoreName, pod: PodState) -> None:
+            if self.is_refusing:
+                raise StartFailedError("admission webhook denied it")
+            await super().restart(store, pod)
+
+    world = Refusing(resource=resource_of(spec_of(replicas=3, standbys=1)))
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    chosen = actives(world)
+    pins = ",".join(f"{partition}={pod}" for partition, pod in enumerate(chosen))
+    world.resource = replace(world.resource, actives=pins)
+    world.template = 1
+    handovers, before = 0, chosen
+    for _ in range(1000):
+        await reconciler.run_round()
+        world.seconds += 0.2
+        now = actives(world)
+        handovers += sum(one != other for one, other in zip(before, now, strict=True))
+        before = now
+    assert handovers == chosen.count(2), "those of the first pod to restart, once"
+    world.is_refusing = False
+    for _ in range(1000):
+        await reconciler.run_round()
+        world.seconds += 0.2
+    assert {pod.template for pod in world.pods} == {1}
+    assert actives(world) == chosen

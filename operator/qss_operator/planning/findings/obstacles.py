@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from qss_core.text import listed
-from qss_core.wire.replica_reports import ReplicaReport
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport, UnlikeRows
 from qss_operator.planning.assignment_state import troubles_of
 from qss_operator.planning.model import Observation, Trouble
 
 ASSIGNMENT_REFUSED = "AssignmentRefused"
 STORE_TYPE_REFUSED = "StoreTypeRefused"  # Only the pods have the package of a user's own type.
 _FAILED = "failed"
+_UNLIKE_SHOWN, _PODS_SHOWN = 3, 4  # Of partitions and pods that a message names.
 
 
 def obstacles(observation: Observation) -> list[str]:
@@ -84,22 +85,33 @@ def damaged_message(observation: Observation) -> str | None:
 
 def unlike_message(observation: Observation) -> str | None:
     """The partitions whose replicas have other rows, and what a person can do; None without any."""
-    told = [
-        f"partition {replica.configuration.partition} (epoch {unlike.epoch}): pods "
-        f"{listed([str(pod) for pod in unlike.pods])} after batch {unlike.sequence}, with the "
-        f"entries below {unlike.offset}"
+    found = [
+        (replica.configuration.partition, report, unlike)
         for report in observation.reports.values()
         for replica in report.replicas
         if (unlike := replica.unlike) is not None
     ]
-    if not told:
+    if not found:
         return None
+    told = [
+        f"partition {partition}: active {report.pod}, compared with {_others(report, unlike)} "
+        f"(epoch {unlike.epoch}, batch {unlike.sequence}, entries below {unlike.offset})"
+        for partition, report, unlike in sorted(found, key=lambda one: one[0])
+    ]
     return (
-        f"replicas have other rows, and nobody can tell which are right: {listed(told)}. Reads and "
-        "writes go on with those of the active. To keep these, empty the volumes of the standbys' "
-        "pods one after the other and restart these pods: they copy their partitions anew; to keep "
-        "a standby's, make it the active before (qss move). Or write the store's rows again"
+        f"replicas have other rows, and nobody can tell which are right: "
+        f"{listed(told, _UNLIKE_SHOWN)}. Reads and writes go on with the rows of the actives. To "
+        "keep these, set spec.standbys to 0, wait until each partition has one replica, and set "
+        "the old number again: all standbys are copied anew. To keep a standby's rows, make it the "
+        "active before (qss move). Or write the store's rows again. Leave the volumes alone: each "
+        "has the rows of other partitions, too"
     )
+
+
+def _others(report: ReplicasReport, unlike: UnlikeRows) -> str:
+    """The pods that were compared with the active, as far as they are other ones."""
+    pods = [f"pod {pod}" for pod in unlike.pods if pod != report.ordinal]
+    return listed(pods, _PODS_SHOWN)
 
 
 def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:

@@ -54,8 +54,29 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     placed = place(len(entries), sites, copies - 1, before)
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
-    pins = pinned_actives(observation) if restart.ordinal is None else {}
+    pins = {} if restart.holds_up_pins else pinned_actives(observation)
+    pins = {**_unlike_actives(observation, entries, restart), **pins}
     return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
+
+
+def _unlike_actives(
+    observation: Observation, entries: Entries, restart: NextRestart
+) -> dict[PartitionId, Ordinal]:
+    """The actives that stay because their standbys have other rows: a person says which are right.
+
+    A handover would change the rows that readers get, and a partition that gives up its standbys
+    would keep a standby's rows. An active still leaves a pod that is removed, and one that
+    restarts while the partition has standbys.
+    """
+    spec = observation.resource.spec
+    return {
+        number: entry.active
+        for number, entry in entries.items()
+        if (active := replica_of(observation.reports, entry.active, entry)) is not None
+        and active.unlike is not None
+        and entry.active < spec.replicas
+        and (entry.active != restart.ordinal or spec.effective_standbys == 0)
+    }
 
 
 def as_if_done(entry: PartitionConfiguration, copies: int) -> Placement:
@@ -66,7 +87,7 @@ def as_if_done(entry: PartitionConfiguration, copies: int) -> Placement:
 
 
 def _with_pin(placement: Placement, pins: Mapping[PartitionId, Ordinal]) -> Placement:
-    """The placement with its active on the pod that a person chose."""
+    """The placement with its active on the pod that is chosen for it."""
     pod = pins.get(placement.partition)
     if pod is None or pod == placement.active:
         return placement

@@ -37,12 +37,18 @@ class NextRestart:
     leaves_sync: bool = False
     stays_out: bool = False
     is_due: bool = False
+    is_refused: bool = False  # The restart waits for its next try.
     finding: Finding | None = None
 
     @property
     def is_rolling(self) -> bool:
         """Whether pods are restarted one after the other."""
         return self.finding is not None and self.finding[1] == ROLLING_UPDATE
+
+    @property
+    def holds_up_pins(self) -> bool:
+        """Whether the wishes for actives wait for a restart, also for the next try of one."""
+        return self.pod is not None or self.is_refused
 
     @property
     def ordinal(self) -> Ordinal | None:
@@ -58,13 +64,15 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
     Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, OtherReplicaInSync.
 
     A pod whose restart was refused counts as any other one, until the restart is tried again: its
-    replicas join the in-sync ones.
+    replicas join the in-sync ones. Actives that a person wants on it stay away: each try would hand
+    them over again.
     """
     found = _next_restart(observation, entries)
     refused = observation.refused_restart
     if refused is None or found.pod is None or found.pod.uid != refused:
         return found
-    return _wait(f"the restart of {found.pod.address.name} was refused and is tried again")
+    message = f"the restart of {found.pod.address.name} was refused and is tried again"
+    return _wait(message, is_refused=True)
 
 
 def _next_restart(observation: Observation, entries: Entries | None) -> NextRestart:

@@ -11,7 +11,7 @@ from qss_core.errors import (
     StoreError,
     StoreTypeRefusedError,
 )
-from qss_core.model import PartitionId
+from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import UnlikeRows
 from qss_store.storage.engine import Batch, Engine
 from qss_store.storage.replica_identity import (
@@ -35,8 +35,9 @@ class ReplicaHealth:
         self._engine = engine
         self.damage = known_damage(meta)  # What a reader met, while the replica goes on.
         self.last_read_ms = last_read_ms(meta)  # The end of the last pass over all rows.
-        # Other in-sync replicas have other rows, as the last pass of this active found.
+        # Other replicas have other rows, as the last comparison of all rows found.
         self.unlike: UnlikeRows | None = None
+        self.waits_for_comparison = False  # The next replica in sync is to be compared soon.
 
     def fail(self, error: Exception) -> StoreError:
         """Notes a lasting failure, and returns the error that writers get.
@@ -67,13 +68,19 @@ class ReplicaHealth:
             put_damage(batch, None)
             self._keep(batch)
 
-    def was_read(self, at_ms: int) -> None:
+    def configured(self, configuration: PartitionConfiguration) -> None:
+        """Forgets unlike replicas when no other one is left; a later one may be one of them."""
+        if self.unlike is not None and len(configuration.replicas) == 1:
+            self.unlike, self.waits_for_comparison = None, True
+
+    def was_read(self, at_ms: int, *, is_compared: bool) -> None:
         """Notes and keeps when a pass over all rows ended, at its end or at a damaged block.
 
-        It keeps no end of a pass that found unlike replicas: a restart forgets what it found.
+        It keeps no end of a pass that found unlike replicas, or none to compare with: a restart
+        forgets both.
         """
-        self.last_read_ms = at_ms
-        if self.unlike is not None:
+        self.last_read_ms, self.waits_for_comparison = at_ms, not is_compared
+        if self.unlike is not None or self.waits_for_comparison:
             return
         batch = self._engine.batch()
         put_last_read(batch, at_ms)

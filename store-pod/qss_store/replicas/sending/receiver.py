@@ -86,7 +86,7 @@ class Receiver:
         return CompareAnswer(digest=digest)
 
     async def unlike(self, request: UnlikeRequest) -> Done:
-        """This pod's standby has other rows than other replicas: it compares once it is active.
+        """Whether this pod's standby has other rows than other replicas: it tells it once active.
 
         Raises as `compare`.
         """

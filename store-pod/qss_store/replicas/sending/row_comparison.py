@@ -17,6 +17,7 @@ from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replication.messages import (
     COMPARE_PATH,
+    DIGEST_VERSION,
     UNLIKE_PATH,
     CompareAnswer,
     CompareRequest,
@@ -43,23 +44,27 @@ class RowComparison:
         self._transport = transport
         self._settings = settings
 
-    async def compare(self, replica: Replica) -> None:
+    async def compare(self, replica: Replica) -> bool:
         """Compares all rows of an active that has standbys without damage; others have no work.
 
         Where rows differ, the active's report says so: of replicas that were copied from each other
         most may be wrong, so nobody can tell which one is right. The standbys hear of it, since one
-        of them may be the next active. Raises CorruptionError where the active has damage.
+        of them may be the next active. The finding holds until the rows of all replicas were
+        compared again. Raises CorruptionError where the active has damage.
+
+        Returns False where no other replica is in sync: the rows wait to be compared.
         """
         configuration, own = replica.log.configuration, replica.log.pod
         standbys = [pod for pod in configuration.in_sync if pod != own]
-        if replica.role is not Role.ACTIVE:
-            return
-        if not standbys or replica.health.damage is not None:
-            replica.health.unlike = None
-            return
+        if replica.role is not Role.ACTIVE or replica.health.damage is not None:
+            return True
+        if not standbys:
+            return len(configuration.replicas) == 1 and not replica.health.waits_for_comparison
         one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
-        if await one.run():
+        if await one.run() and {*configuration.replicas} == {*configuration.in_sync}:
             replica.health.unlike = None
+            await one.tell(None)
+        return True
 
 
 class _Comparison:
@@ -145,6 +150,7 @@ class _Comparison:
             after=after,
             last_key=own.last_key,
             rows=own.rows,
+            version=DIGEST_VERSION,
         )
         body, standbys = encode_message(request), [*self._standbys]
         answers = await asyncio.gather(
@@ -181,10 +187,14 @@ class _Comparison:
             sequence=view.sequence,
             offset=view.applied,
         )
-        for pod in [*self._standbys]:
-            await self._tell(pod, replica.health.unlike)
+        await self.tell(replica.health.unlike)
 
-    async def _tell(self, pod: Ordinal, unlike: UnlikeRows) -> None:
+    async def tell(self, unlike: UnlikeRows | None) -> None:
+        """Tells the standbys what was found; None where all rows are the same."""
+        for pod in [*self._standbys]:
+            await self._tell(pod, unlike)
+
+    async def _tell(self, pod: Ordinal, unlike: UnlikeRows | None) -> None:
         request = UnlikeRequest(
             store_id=self._replica.definition.store_id,
             sender=self._replica.log.pod,
@@ -194,7 +204,7 @@ class _Comparison:
         try:
             decode_message(await self._send(pod, UNLIKE_PATH, encode_message(request)), Done)
         except StoreError as error:
-            told = "partition %s: pod %s does not hear that it has other rows: %s"
+            told = "partition %s: pod %s does not hear what a comparison of its rows found: %s"
             _LOG.error(told, self._replica.partition, pod, error.message)
 
     async def _send(self, pod: Ordinal, path: str, body: bytes) -> bytes:

@@ -28,13 +28,13 @@ class Scrubber:
         self,
         replicas: Mapping[PartitionId, Replica],
         found: Callable[[PartitionId, CorruptionError, Replica], StoreError],
-        compare: Callable[[Replica], Awaitable[None]],
+        compare: Callable[[Replica], Awaitable[bool]],
         settings: Settings,
         clock: Clock,
     ) -> None:
         """`found` is told of damage, as `Registry.found_damage`.
 
-        `compare` compares the rows of an active with those of its standbys.
+        `compare` compares the rows of an active with those of its standbys, as `RowComparison`.
         """
         self._replicas = replicas
         self._found = found
@@ -61,32 +61,28 @@ class Scrubber:
                 await self._pass(partition, replica)
 
     def _is_due(self, replica: Replica) -> bool:
-        """Whether the rest is over; a time in the future is of a clock that was wrong.
-
-        Replicas that were unlike are compared again in the next epoch of an active.
-        """
-        unlike, is_active = replica.health.unlike, replica.role is Role.ACTIVE
-        if unlike is not None and is_active and unlike.epoch != replica.log.configuration.epoch:
+        """Whether the rest is over; a time in the future is of a clock that was wrong."""
+        if _has_to_compare(replica):
             return True
         last_ms, rest_ms = replica.health.last_read_ms, self._settings.scrub_rest_s * 1000
         return last_ms is None or not 0 <= self._clock.wall_ms() - last_ms < rest_ms
 
     async def _pass(self, partition: PartitionId, replica: Replica) -> None:
         health = replica.health
-        known = health.damage
+        known, is_compared = health.damage, True
         try:
             if not await self._read(partition, replica):
                 return
             if health.damage is known:
                 health.forget_damage()
-            await self._compare(replica)
+            is_compared = await self._compare(replica)
         except CorruptionError as error:
             self._found(partition, error, replica)
         except StoreError as error:
             _LOG.info("partition %s was not read for damage: %s", partition, error.message)
             return
         if self._replicas.get(partition) is replica:
-            health.was_read(self._clock.wall_ms())
+            health.was_read(self._clock.wall_ms(), is_compared=is_compared)
 
     async def _read(self, partition: PartitionId, replica: Replica) -> bool:
         """Returns whether the pass came to the end of all rows."""
@@ -100,3 +96,20 @@ class Scrubber:
                     break
                 await asyncio.sleep(size / self._settings.scrub_bytes_per_s)
         return self._replicas.get(partition) is replica
+
+
+def _has_to_compare(replica: Replica) -> bool:
+    """Whether the rows of an active wait for a comparison that can be made now.
+
+    Unlike replicas are compared again in a later epoch, once none of them is away: the comparison
+    of a part of them would not end the alarm.
+    """
+    health, configuration = replica.health, replica.log.configuration
+    if replica.role is not Role.ACTIVE or len(configuration.in_sync) == 1:
+        return False
+    if health.damage is not None:
+        return False
+    if health.unlike is None:
+        return health.waits_for_comparison
+    is_whole = {*configuration.replicas} == {*configuration.in_sync}
+    return is_whole and health.unlike.epoch != configuration.epoch

@@ -21,9 +21,10 @@ from qss_store.storage.views.segmented import SegmentedView
 from qss_store.storage.views.versioned import VersionedView
 
 ROWS_MAX = 1000  # As many as a scan reads in one turn of the event loop.
-_BYTES_MAX = 256 * 1024  # Or one row more.
-# Rows that are looked at, hidden ones too: by the active, and by a standby, which may have more.
+# Rows that are looked at, hidden ones too: by the active, and by a standby, which may have more
+# hidden ones. The limits of bytes are reached by the last row.
 _LOOKED_MAX, _LOOKED_BETWEEN_MAX = 2000, 8000
+_BYTES_MAX, _BYTES_BETWEEN_MAX = 256 * 1024, 2 * 1024 * 1024
 _DIGEST_BYTES = 16
 
 
@@ -55,11 +56,13 @@ def digest_between(
     """The digest of the rows of a part behind a key up to another one (None: to the end).
 
     Where there are more than `count` rows, the digest is another one than that of `count` rows.
-    None where too many rows are hidden between them.
+    None where too many rows, or too large ones, are hidden between them.
     """
     upper = None if last_key is None else last_key + b"\x00"
-    found = _rows(parts_of(view)[part], after, upper, count + 1, None, _LOOKED_BETWEEN_MAX)
-    if found.last_key is not None and len(found.keys) <= count:
+    limits = count + 1, _BYTES_BETWEEN_MAX, _LOOKED_BETWEEN_MAX
+    found = _rows(parts_of(view)[part], after, upper, *limits)
+    is_whole = found.last_key in (None, last_key)  # A large row of the active ends its stretch.
+    if not is_whole and len(found.keys) <= count:
         return None
     return _digest(view, found.keys, found.rows)
 
@@ -78,7 +81,7 @@ def _rows(
     after: bytes | None,
     upper: bytes | None,
     rows_max: int,
-    bytes_max: int | None,
+    bytes_max: int,
     looked_max: int,
 ) -> _Looked:
     """The next rows; rows that retention hides are looked at, too, and end a stretch like others.
@@ -98,7 +101,7 @@ def _rows(
             rows.append(row)
             if len(keys) == rows_max:
                 return _Looked(keys, rows, key, size)
-        if looked >= looked_max or (bytes_max is not None and size >= bytes_max):
+        if looked >= looked_max or size >= bytes_max:
             return _Looked(keys, rows, some.keys[-1], size)
     return _Looked(keys, rows, None, size)
 

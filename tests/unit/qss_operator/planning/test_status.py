@@ -206,9 +206,9 @@ def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
         status_of(changed(observation, reports=reports), NOW), ConditionType.DEGRADED
     )
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicasDiffer")
-    where = f"partition {one.configuration.partition} (epoch 4): pods 0, 1 after batch 17"
+    where = f"partition {one.configuration.partition}: active word-counts-1, compared with pod 0"
     assert where in degraded.message
-    assert "empty the volumes of the standbys' pods one after the other" in degraded.message
+    assert "set spec.standbys to 0" in degraded.message
     hurt = replace(one, unlike=unlike, has_damage=True)
     told = replace(active, replicas=(hurt, *others))
     reports = {**observation.reports, Ordinal(1): told}
