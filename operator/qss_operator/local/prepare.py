@@ -11,7 +11,7 @@ from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.directory.volumes import refuse_other_data
+from qss_operator.local.directory.volumes import is_of_data, refuse_other_data
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
@@ -53,8 +53,11 @@ def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]
 
 
 def stored_files(state: StateDirectory) -> list[Path]:
-    """The files of the stored resources. Raises InvalidResourceError if there are none."""
-    files = [state.resource_file(name) for name in state.stores()]
+    """The files of the stored resources.
+
+    Raises InvalidResourceError if there are none, and StateDirectoryError for a renamed folder.
+    """
+    files = [state.resource_file(name) for name in state.stores() if state.read_resource(name)]
     if not files:
         raise InvalidResourceError(
             f"there is no store in {state.path} to start again: give its file, qss up FILE"
@@ -144,7 +147,8 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
     name = StoreName(resource["metadata"]["name"])
     stored = state.read_resource(name)
     old_spec = None
-    if stored is not None:
+    # Where a person edited the stored one, the file of the store as it was is no change of it.
+    if stored is not None and is_of_data(state, name, stored):
         resource = validate_resource(given, stored)
         old_spec = decode_spec(stored["spec"])
     resource.pop("status", None)

@@ -25,6 +25,7 @@ from qss_operator.local.stop import mark_stopped
 from qss_operator.local.supervisor import WRONG_SETTINGS
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
 from qss_operator.planning.findings.obstacles import STORE_TYPE_REFUSED
+from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import is_ready, starting_status, why
@@ -40,6 +41,7 @@ _WRONG_SETTINGS_HOPE_S = 1.0  # Within it the other pods say the same.
 # two for a while.
 _HOPES_S = {
     RETAINED_VOLUMES_FOUND: 0.0,
+    LOSSY_MIGRATION_NOT_ALLOWED: 0.0,
     STORE_TYPE_REFUSED: 0.0,
     NO_IN_SYNC_REPLICA: 5.0,
     PARTITION_ROLLED_BACK: 5.0,

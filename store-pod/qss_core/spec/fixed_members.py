@@ -35,6 +35,8 @@ def _told(member: str, value: object) -> str:
     match value:
         case None:
             return "unset"
+        case bool():
+            return str(value).lower()
         case tuple():
             return str(dict(value))
         case int() if member.endswith("_ms"):

@@ -96,7 +96,15 @@ class StateDirectory:
         return self.path / store / "resource.yaml"
 
     def read_resource(self, store: StoreName) -> dict[str, Any] | None:
+        """The stored resource. Raises StateDirectoryError where it is of another store."""
         resource: dict[str, Any] | None = read_yaml(self.resource_file(store))
+        metadata = resource.get("metadata") if isinstance(resource, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if name not in (None, store):
+            raise StateDirectoryError(
+                f"{self.resource_file(store)} is of store {name}: rename its folder back to "
+                f"{self.path / str(name)}; nothing is lost"
+            )
         return resource
 
     def write_resource(self, store: StoreName, resource: dict[str, Any]) -> None:

@@ -5,11 +5,12 @@ schema would then be decoded wrongly, without an error.
 """
 
 from pathlib import Path
+from typing import Any
 
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import StoreAssignment, StoreDefinition, StoreId, StoreName
 from qss_core.spec.fixed_members import schema_differences
-from qss_core.spec.resource import StoreSpec, definition_of
+from qss_core.spec.resource import StoreSpec, decode_spec, definition_of
 from qss_core.text import listed
 from qss_core.wire.messages import decode
 from qss_operator.errors import InvalidResourceError
@@ -21,16 +22,24 @@ def refuse_other_data(
 ) -> None:
     """Raises InvalidResourceError where pods keep data that was written with another schema.
 
-    A volume that says nothing, or whose file is damaged, is left to its pod; so is one that is of
-    another resource than the stored one, whose uid is `uid`: None where none is stored.
+    A volume that says nothing, or whose file is damaged, is left to its pod; so is one of an
+    earlier store with this name. `uid` is that of the stored resource; None where none is stored.
+    Raises it also for the volume of a store with another name.
     """
     wanted = definition_of(name, StoreId(""), spec)
     others: dict[Path, list[str]] = {}
     for directory in sorted((state.path / name).glob("pod-*/data")):
         kept = _kept_definition(directory)
-        if kept is None or (uid is not None and _resource_of(directory, kept) != uid):
+        if kept is None:
             continue
-        if differences := schema_differences(kept, wanted):
+        is_of_stored = uid is not None and _resource_of(directory, kept) == uid
+        if kept.name != name and not is_of_stored:
+            raise InvalidResourceError(
+                f"the data in {directory} is that of store {kept.name}: put the folders of pods "
+                "back where they were; nothing is lost"
+            )
+        differences = schema_differences(kept, wanted)
+        if differences and (is_of_stored or uid is None):
             others[directory] = differences
     if others:
         first, differences = next(iter(others.items()))
@@ -40,6 +49,15 @@ def refuse_other_data(
             f"the store as it was, or choose another metadata.name; `rm -r {deleted}` deletes the "
             f"data of {listed([directory.parent.name for directory in others])} for good"
         )
+
+
+def is_of_data(state: StateDirectory, name: StoreName, stored: dict[str, Any]) -> bool:
+    """Whether the data can be read by the stored resource, which a person may have edited."""
+    try:
+        refuse_other_data(state, name, decode_spec(stored["spec"]), stored["metadata"]["uid"])
+    except StoreError:
+        return False
+    return True
 
 
 def _kept_definition(directory: Path) -> StoreDefinition | None:

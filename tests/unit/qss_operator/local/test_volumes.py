@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
-from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreId
+from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreId, StoreName
 from qss_core.spec.resource import decode_spec, definition_of, settings_of
-from qss_core.wire.messages import encode
-from qss_operator.errors import InvalidResourceError
+from qss_core.wire.messages import decode, encode
+from qss_operator.errors import InvalidResourceError, StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.prepare import as_stored, prepare, prepare_resource
+from qss_operator.local.prepare import as_stored, prepare, prepare_resource, stored_files
 from qss_operator.resources.validation import validate_resource
 from qss_testing.clients.qss_command import STORE, manifest
 from qss_testing.pods.stores import configuration
@@ -106,3 +107,47 @@ def test_only_the_volumes_with_other_data_are_named_for_deletion(state: StateDir
         prepare_resource(yaml.safe_load(manifest(replicas=2)), state)
     assert f"`rm -r {bad}` deletes the data of pod-1 for good" in told.value.message
     assert str(good) not in told.value.message
+
+
+def test_the_file_as_it_was_mends_a_stored_resource_that_was_edited(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    put_volume(state, 0, manifest(replicas=1), "one")
+    stored = yaml.safe_load(state.resource_file(STORE).read_text())
+    stored["spec"]["store"] |= NUMBERS
+    state.resource_file(STORE).write_text(yaml.dump(stored))
+    with pytest.raises(InvalidResourceError, match="give the file of the store as it was"):
+        prepare([state.resource_file(STORE)], state)
+    store(state, manifest(replicas=1), "unused")
+    mended = yaml.safe_load(state.resource_file(STORE).read_text())
+    assert mended["spec"]["store"]["value"] == {"serde": "json"}
+    assert (mended["metadata"]["uid"], mended["metadata"]["generation"]) == ("one", 2)
+
+
+def test_a_renamed_folder_of_a_store_is_named_and_no_empty_store_takes_its_place(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    put_volume(state, 0, manifest(replicas=1), "one")
+    (state.path / STORE).rename(state.path / "other")
+    with pytest.raises(
+        StateDirectoryError, match=f"rename its folder back to {state.path / STORE}"
+    ):
+        stored_files(state)
+
+
+def test_folders_of_pods_that_two_stores_exchanged_are_put_back_and_not_deleted(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    kept = put_volume(state, 0, manifest(replicas=1, store=NUMBERS), "two")
+    assignment = decode((kept / "assignment.json").read_bytes(), StoreAssignment)
+    theirs = replace(assignment, definition=replace(assignment.definition, name=StoreName("nums")))
+    (kept / "assignment.json").write_bytes(encode(theirs))
+    with pytest.raises(InvalidResourceError) as told:
+        prepare([state.resource_file(STORE)], state)
+    assert f"the data in {kept} is that of store nums: put the folders of pods back" in str(
+        told.value.message
+    )
+    assert "rm -r" not in told.value.message
