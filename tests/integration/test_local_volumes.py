@@ -83,7 +83,12 @@ def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(q
     resource_file.write_text(yaml.dump(stored))
     wait_until(lambda: f"{STORE} goes on as before: " in qss.state.up_log.read_text())
     assert "was written with spec.store.value.serde json, not int64" in qss.state.up_log.read_text()
+    wait_until(lambda: degraded(qss)["reason"] == "InvalidResource")
+    assert "the store goes on as before: the data in " in degraded(qss)["message"]
     assert qss.status()["status"]["observedGeneration"] == 1
+    # The edit is taken back.
+    assert qss.run("apply", str(qss.write(manifest(replicas=1)))).code == 0
+    wait_until(lambda: degraded(qss)["reason"] == "Healthy")
 
 
 def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) -> None:
@@ -110,3 +115,9 @@ def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) 
 def asked(small: Qss, url: str) -> Finished:
     """The answer to a read, of a pod that is found although the status says nothing of it."""
     return small.run("get", STORE, "a", "--url", url, "--timeout", "1")
+
+
+def degraded(qss: Qss) -> dict[str, str]:
+    """The condition Degraded of the store."""
+    conditions: list[dict[str, str]] = qss.status()["status"]["conditions"]
+    return next(one for one in conditions if one["type"] == "Degraded")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,13 +16,17 @@ from qss_operator.local.processes import end_process
 from qss_operator.local.supervisor import STOP_GRACE_S, PodSupervisor
 from qss_operator.planning.model import (
     ClusterState,
+    ConditionStatus,
+    ConditionType,
     Endpoints,
+    Finding,
     Observation,
     PodEndpoints,
     PodState,
 )
 
 _LOG = logging.getLogger(__name__)
+INVALID_RESOURCE = "InvalidResource"
 POD_COMMAND = (sys.executable, "-m", "qss_store")
 
 
@@ -40,8 +44,15 @@ class _Pods:
 class LocalCluster:
     """The pods of all stores of one run. The end of the context stops every pod."""
 
-    def __init__(self, state: StateDirectory, pod_command: Sequence[str] = POD_COMMAND) -> None:
+    def __init__(
+        self,
+        state: StateDirectory,
+        pod_command: Sequence[str] = POD_COMMAND,
+        refusal: Callable[[StoreName], str | None] = lambda _: None,
+    ) -> None:
+        """`refusal` says why a store's edited file is not carried out; the status shows it."""
         self._state = state
+        self._refusal = refusal
         self._pod_command = tuple(pod_command)
         self._stores: dict[StoreName, _Pods] = {}
 
@@ -61,10 +72,14 @@ class LocalCluster:
             self._state_of(store, address, supervisor)
             for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)
         )
+        findings: dict[ConditionType, Finding] = {}
+        if refused := self._refusal(store):
+            findings[ConditionType.DEGRADED] = ConditionStatus.TRUE, INVALID_RESOURCE, refused
         return ClusterState(
             replicas=len(states),
             pods=states,
             endpoints=_endpoints(pods.addresses),
+            findings=findings,
             local_option=self._state.option,
         )
 

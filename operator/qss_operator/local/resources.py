@@ -29,6 +29,7 @@ class LocalResources:
         self._taking = asyncio.Lock()
         # The version of each file that was taken over, or refused.
         self._seen = {name: state.resource_version(name) for name in self._resources}
+        self._refused: dict[StoreName, str] = {}  # Why the file is not taken over.
 
     @property
     def names(self) -> tuple[StoreName, ...]:
@@ -48,7 +49,14 @@ class LocalResources:
                     await self._take_over(self._resources[store])
             except StoreError as error:
                 logger.warning("%s goes on as before: %s", store, error)
+                self._refused[store] = f"the store goes on as before: {error.message}"
+            else:
+                self._refused.pop(store, None)
         return self._resources.get(store)
+
+    def refusal(self, store: StoreName) -> str | None:
+        """Why a person's edit of the store's file, or its deletion, is not carried out."""
+        return self._refused.get(store)
 
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
         """Replace the status; raises ConflictError if the resource changed since it was read."""
@@ -83,7 +91,10 @@ def _read_valid(state: StateDirectory, store: StoreName) -> StoreResource:
     """The stored resource; raises a StoreError if a person made it unusable, or deleted it."""
     stored = state.read_resource(store)
     if stored is None:
-        raise InvalidResourceError(f"{state.resource_file(store)} was deleted")
+        raise InvalidResourceError(
+            f"{state.resource_file(store)} was deleted: `qss down`, and `qss up` with the store's "
+            "file, make it anew"
+        )
     resource = resource_of(validate_resource(stored), status=None)
     refuse_other_data(state, store, resource.spec, resource.uid)
     return resource

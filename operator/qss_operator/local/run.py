@@ -97,7 +97,10 @@ async def running_stores(
             # The status of the last run is out of date.
             state.write_status(name, starting_status(state.read_status(name), time_of(utc(clock))))
             state.mark_renewed(name)
-        async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
+        async with (
+            LocalCluster(state, pod_command, local.refusal) as cluster,
+            aiohttp.ClientSession() as session,
+        ):
             state.write_holder(names)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
             tasks = [

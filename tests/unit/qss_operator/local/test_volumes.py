@@ -12,7 +12,14 @@ from qss_core.spec.resource import decode_spec, definition_of, settings_of
 from qss_core.wire.messages import decode, encode
 from qss_operator.errors import InvalidResourceError, StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.prepare import as_stored, prepare, prepare_resource, stored_files
+from qss_operator.local.prepare import (
+    as_stored,
+    prepare,
+    prepare_resource,
+    resource_of,
+    stored_files,
+)
+from qss_operator.local.resources import LocalResources
 from qss_operator.resources.validation import validate_resource
 from qss_testing.clients.qss_command import STORE, manifest
 from qss_testing.pods.stores import configuration
@@ -151,3 +158,21 @@ def test_folders_of_pods_that_two_stores_exchanged_are_put_back_and_not_deleted(
         told.value.message
     )
     assert "rm -r" not in told.value.message
+
+
+async def test_a_resource_that_was_deleted_while_its_store_runs_is_told_until_it_is_back(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    file = state.resource_file(STORE)
+    kept = file.read_text()
+    resources = LocalResources(state, [resource_of(yaml.safe_load(kept), None)])
+    assert resources.refusal(STORE) is None
+    file.unlink()
+    assert await resources.read(STORE) is not None
+    told = resources.refusal(STORE)
+    assert told is not None
+    assert told.startswith(f"the store goes on as before: {file} was deleted: `qss down`")
+    file.write_text(kept)
+    await resources.read(STORE)
+    assert resources.refusal(STORE) is None
