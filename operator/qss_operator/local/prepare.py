@@ -11,7 +11,7 @@ from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.directory.volumes import is_of_data, refuse_other_data
+from qss_operator.local.directory.volumes import is_of_data, refuse_other_data, uid_of
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
@@ -147,15 +147,14 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
     name = StoreName(resource["metadata"]["name"])
     stored = state.read_resource(name)
     old_spec = None
-    # Where a person edited the stored one, the file of the store as it was is no change of it.
-    if stored is not None and is_of_data(state, name, stored):
+    # Where a person edited or replaced the stored one, the store's file as it was is no change.
+    if stored is not None and uid_of(stored) and is_of_data(state, name, stored):
         resource = validate_resource(given, stored)
         old_spec = decode_spec(stored["spec"])
     resource.pop("status", None)
     spec = decode_spec(resource["spec"])
     refuse_unsupported_locally(spec, old_spec)
-    uid = None if stored is None else stored["metadata"]["uid"]
-    refuse_other_data(state, name, spec, uid)
+    refuse_other_data(state, name, spec, uid_of(stored or {}))
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
 
 

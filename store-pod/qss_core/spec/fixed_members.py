@@ -1,5 +1,6 @@
 """The members of a store's definition that stay as long as its rows: another one misreads them."""
 
+from qss_core.errors import WrongStoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.quantities import shown_duration
 
@@ -29,6 +30,16 @@ def schema_differences(kept: StoreDefinition, wanted: StoreDefinition) -> list[s
         for member, place in _PLACES.items()
         if (before := getattr(kept, member)) != (after := getattr(wanted, member))
     ]
+
+
+def check_schema(kept: StoreDefinition, wanted: StoreDefinition) -> None:
+    """Raises WrongStoreError where rows of the definition `kept` would be misread by another."""
+    if differences := schema_differences(kept, wanted):
+        raise WrongStoreError(
+            f"the data on this volume was written with {' and '.join(differences)}: make the "
+            "resource anew with its schema as it was (set storage.whenDeleted: Retain first, "
+            "otherwise its volumes are deleted with it), or delete the volume"
+        )
 
 
 def _told(member: str, value: object) -> str:

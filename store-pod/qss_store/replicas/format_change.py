@@ -1,10 +1,10 @@
 """Changes the format of a replica's rows: prepares it, takes it, and moves rows a few at a time."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from qss_core.model import StoreDefinition
+from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.storage.commit_rows.commit_writer import drop_families
 from qss_store.storage.engine import Engine
@@ -19,7 +19,7 @@ class FormatChange:
         engine: Engine,
         migration: Migration,
         views: ViewMaker,
-        changing: asyncio.Lock,
+        changing: RowLock,
         sync: Callable[[], Awaitable[None]],
     ) -> None:
         self._engine = engine
@@ -32,10 +32,10 @@ class FormatChange:
     async def redefining(self, definition: StoreDefinition) -> AsyncIterator[None]:
         """Prepares another definition on the disk; call `redefine` inside the context.
 
-        Raises DiskFullError: then the old definition stays in force, and the disk fits the old
-        definition and the new one.
+        Raises DiskFullError, also where a commit waits for space: then the old definition stays in
+        force, and the disk fits the old definition and the new one.
         """
-        async with self._changing:
+        async with self._changing.of_format():
             self._migration.prepare(definition, self._views.families_of(definition))
             await self._sync()
             yield
@@ -49,9 +49,10 @@ class FormatChange:
     async def move_rows(self, rows_max: int) -> Step | None:
         """Moves at most `rows_max` rows out of an older format; None where no such row is left.
 
-        Answers stay the same, so the position stays. Raises StoreError where a row cannot be moved.
+        Answers stay the same, so the position stays. Raises StoreError where a row cannot be moved,
+        and DiskFullError where a commit waits for space.
         """
-        async with self._changing:
+        async with self._changing.of_format():
             families, view = self._views.families, self._views.view
             step = self._migration.step(view.snapshot, families, rows_max) if view else None
             if step and step.emptied:

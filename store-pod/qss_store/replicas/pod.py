@@ -187,7 +187,8 @@ class Pod:
             if self._file.unreadable is not None and not is_emptied:
                 raise self._file.unreadable
             held = self.registry.assignment
-            check_assignment(assignment, self.store, self._config.resource_uid, held)
+            uid, has_replicas = self._config.resource_uid, bool(self.registry.replicas)
+            check_assignment(assignment, self.store, uid, held, has_replicas=has_replicas)
             assignment = self.registry.not_older(assignment)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)

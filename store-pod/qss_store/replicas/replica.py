@@ -30,6 +30,7 @@ from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
+from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.format_change import FormatChange
 from qss_store.replicas.peers.active_service import ActiveService
@@ -85,7 +86,7 @@ class Replica:
         self._views = ViewMaker(
             definition, self.current_view, engine, self.migration, context.indexing, generation
         )
-        recent, wake, changing = DecodedEntries(context.recent), asyncio.Event(), asyncio.Lock()
+        recent, wake, changing = DecodedEntries(context.recent), asyncio.Event(), RowLock()
         changelog = self._changelog = Changelog(
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionConfiguration, StoreDefinition
+from qss_core.spec.fixed_members import check_schema
 from qss_core.wire.messages import decode, encode
 from qss_store.storage.engine import META, Batch, Engine
 
@@ -34,7 +35,8 @@ def newest_configuration(
 ) -> PartitionConfiguration:
     """The newer of the held and the wanted configuration.
 
-    Raises MisplacedError if the database belongs to another partition, pod or store.
+    Raises MisplacedError if the database belongs to another partition, pod or store, and
+    WrongStoreError if its rows have another schema.
     """
     if meta.get(_ORDINAL, _encoded(pod)) != _encoded(pod):
         raise MisplacedError(
@@ -51,6 +53,7 @@ def newest_configuration(
             f"partition {wanted.partition} of {definition.store_id}: the volume was mixed up. "
             "Stop the pod, and put the files of each partition back in its own directory"
         )
+    check_schema(held, definition)
     return max(configuration, wanted, key=lambda one: one.epoch)
 
 

@@ -226,9 +226,8 @@ BATCH_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/apply/apply_loop.py",
-                "            late = await self._write_rows(offset, plan, batch)\n"
-                "            await self._changelog.sync()\n",
-                "            late = await self._write_rows(offset, plan, batch)\n",
+                "            late = self._written[1]\n            await self._changelog.sync()\n",
+                "            late = self._written[1]\n",
             ),
         ),
     ),
@@ -269,7 +268,7 @@ BATCH_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/format_change.py",
-                "        async with self._changing:\n"
+                "        async with self._changing.of_format():\n"
                 "            families, view = self._views.families, self._views.view\n",
                 "        if True:\n"
                 "            families, view = self._views.families, self._views.view\n",

@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreSettings
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    StoreDefinition,
+    StoreSettings,
+)
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
@@ -26,6 +32,7 @@ async def started_replica(
     pod: int = 0,
     held: PartitionConfiguration | None = None,
     clock: SetClock | None = None,
+    definition: StoreDefinition | None = None,
 ) -> AsyncIterator[Replica]:
     """Partition 0 of a store with one partition, started; by default the sole one, on pod 0."""
     syncs = GroupSync()
@@ -44,8 +51,9 @@ async def started_replica(
         promises={},
         send=lambda: None,
     )
-    definition = make_definition(partitions=1)
-    replica = Replica(definition, held or configuration(0, 0), engine, context)
+    replica = Replica(
+        definition or make_definition(partitions=1), held or configuration(0, 0), engine, context
+    )
     try:
         await replica.start()
         yield replica

@@ -101,9 +101,14 @@ class StateDirectory:
         metadata = resource.get("metadata") if isinstance(resource, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if name not in (None, store):
+            there = self.path / str(name)
             raise StateDirectoryError(
-                f"{self.resource_file(store)} is of store {name}: rename its folder back to "
-                f"{self.path / str(name)}; nothing is lost"
+                f"{self.resource_file(store)} is of store {name}: "
+                + (
+                    f"{there} exists, too: move {self.path / store} out of {self.path}"
+                    if there.exists()
+                    else f"rename its folder back to {there}; nothing is lost"
+                )
             )
         return resource
 

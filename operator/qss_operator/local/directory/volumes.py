@@ -4,6 +4,7 @@ The stored resource can be deleted or edited by a person. Rows that were written
 schema would then be decoded wrongly, without an error.
 """
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def refuse_other_data(
             others[directory] = differences
     if others:
         first, differences = next(iter(others.items()))
-        deleted = " ".join(str(directory) for directory in others)
+        deleted = shlex.join(str(directory) for directory in others)
         raise InvalidResourceError(
             f"the data in {first} was written with {' and '.join(differences)}: give the file of "
             f"the store as it was, or choose another metadata.name; `rm -r {deleted}` deletes the "
@@ -54,10 +55,16 @@ def refuse_other_data(
 def is_of_data(state: StateDirectory, name: StoreName, stored: dict[str, Any]) -> bool:
     """Whether the data can be read by the stored resource, which a person may have edited."""
     try:
-        refuse_other_data(state, name, decode_spec(stored["spec"]), stored["metadata"]["uid"])
+        refuse_other_data(state, name, decode_spec(stored.get("spec") or {}), uid_of(stored))
     except StoreError:
         return False
     return True
+
+
+def uid_of(stored: dict[str, Any]) -> str | None:
+    """The uid of a stored resource; None where a person put a file without it in its place."""
+    uid: str | None = (stored.get("metadata") or {}).get("uid")
+    return uid
 
 
 def _kept_definition(directory: Path) -> StoreDefinition | None:

@@ -40,6 +40,8 @@ class ApplyLoop:
         self._changelog = parts.changelog
         self._recovery = Recovery(parts, self.apply_all)
         self._fail = fail
+        # The last commit whose rows were all written, and the numbers of its late rows.
+        self._written: tuple[Offset, LateRows] | None = None
 
     @property
     def is_recovered(self) -> bool:
@@ -131,8 +133,12 @@ class ApplyLoop:
     ) -> None:
         parts, clock = self._parts, self._parts.context.clock
         started = clock.monotonic_s()
-        async with parts.changing:
-            late = await self._write_rows(offset, plan, batch)
+        async with parts.changing.of_commit():
+            # Rows that were written are not written again: a batch that replaces all rows begins
+            # by dropping its own generation, which the meta rows may name already.
+            if self._written is None or self._written[0] != offset:
+                self._written = offset, await self._write_rows(offset, plan, batch)
+            late = self._written[1]
             await self._changelog.sync()
             parts.machine.advance(outcome)
             parts.dropped.keep(parts.machine.participant.sequence, sum(late))

@@ -7,6 +7,7 @@ from qss_core.model import Offset, PartitionConfiguration
 from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
+from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.decoded_rows import DecodedEntries
@@ -42,9 +43,7 @@ class ReplicaParts:
     dropped: DroppedRows[int]
     health: ReplicaHealth
     wake: asyncio.Event  # Set when the apply loop has work to do.
-    # Held by a commit from its first row until readers see it, by the code that moves rows, and by
-    # the code that changes their format.
-    changing: asyncio.Lock
+    changing: RowLock
 
     def families(self) -> ColumnFamilies:
         """The column families of the applied state."""

@@ -10,22 +10,27 @@ from qss_core.model import (
     StoreAssignment,
     StoreName,
 )
-from qss_core.spec.fixed_members import schema_differences
+from qss_core.spec.fixed_members import check_schema
 from qss_core.spec.resource import formats_of
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replication.log import stale_epoch
 
 
 def check_assignment(
-    assignment: StoreAssignment, store: StoreName, resource_uid: str, held: StoreAssignment | None
+    assignment: StoreAssignment,
+    store: StoreName,
+    resource_uid: str,
+    held: StoreAssignment | None,
+    *,
+    has_replicas: bool,
 ) -> None:
     """Raises WrongStoreError for an assignment of another store than the pod's or its volume's.
 
     An operator that was paused may send the assignment of a deleted store to the pods of a store
     that has its name. `resource_uid` is that of the pod's store; "" where the pod was not told it.
 
-    Raises it also for a schema that is not that of the rows on the volume, and
-    MalformedRequestError for a format that the store's type lacks.
+    Raises it also, in a pod that `has_replicas`, for a schema that is not that of their rows,
+    and MalformedRequestError for a format that the store's type lacks.
     """
     definition = assignment.definition
     if definition.name != store:
@@ -46,12 +51,8 @@ def check_assignment(
             "queryablestate.dev/adopt-volumes",
             store_id=held.definition.store_id,
         )
-    differences = schema_differences(held.definition, definition) if held else []
-    if differences:
-        raise WrongStoreError(
-            f"the data on this volume was written with {' and '.join(differences)}: give the "
-            "resource its schema as it was, or delete the volume"
-        )
+    if held and has_replicas:
+        check_schema(held.definition, definition)
 
 
 def check_not_older(

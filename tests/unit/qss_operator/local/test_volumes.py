@@ -1,5 +1,6 @@
 """Which resource may be stored over the volumes of local pods."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,35 @@ async def test_a_resource_that_was_deleted_while_its_store_runs_is_told_until_it
     file.write_text(kept)
     await resources.read(STORE)
     assert resources.refusal(STORE) is None
+
+
+def test_a_copy_of_a_folder_beside_its_store_is_moved_away_and_does_not_replace_it(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    copy = shutil.copytree(state.path / STORE, state.path / f"{STORE}-backup")
+    with pytest.raises(StateDirectoryError) as told:
+        stored_files(state)
+    assert told.value.message.endswith(
+        f"{state.path / STORE} exists, too: move {copy} out of {state.path}"
+    )
+
+
+def test_a_path_with_a_space_is_quoted_where_its_deletion_is_told(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "my stores")
+    kept = put_volume(state, 0, manifest(replicas=1, store=NUMBERS), "one")
+    with pytest.raises(InvalidResourceError) as told:
+        prepare_resource(yaml.safe_load(manifest(replicas=1)), state)
+    assert f"`rm -r '{kept}'` deletes" in told.value.message
+
+
+def test_a_file_without_a_uid_may_stand_in_the_place_of_the_stored_resource(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1), "one")
+    put_volume(state, 0, manifest(replicas=1), "one")
+    state.resource_file(STORE).write_text(manifest(replicas=1))
+    assert prepare([state.resource_file(STORE)], state)
+    state.resource_file(STORE).write_text(manifest(replicas=1, store=NUMBERS))
+    with pytest.raises(InvalidResourceError, match="json, not int64"):
+        prepare([state.resource_file(STORE)], state)

@@ -36,17 +36,17 @@ def assignment(resource_uid: str) -> StoreAssignment:
 
 def test_an_assignment_of_a_deleted_store_of_the_same_name_is_refused() -> None:
     with pytest.raises(WrongStoreError, match="the assignment is of uid old"):
-        check_assignment(assignment("old"), STORE, "new", None)
+        check_assignment(assignment("old"), STORE, "new", None, has_replicas=True)
 
 
 @pytest.mark.parametrize(("sent", "own"), [("a", "a"), ("a", ""), ("", "a")])
 def test_an_operator_or_a_template_of_an_older_version_names_no_uid(sent: str, own: str) -> None:
-    check_assignment(assignment(sent), STORE, own, None)
+    check_assignment(assignment(sent), STORE, own, None, has_replicas=True)
 
 
 def test_a_volume_is_taken_over_by_the_resource_that_adopted_it() -> None:
     held = assignment("old")
-    check_assignment(replace(held, resource_uid="new"), STORE, "new", held)
+    check_assignment(replace(held, resource_uid="new"), STORE, "new", held, has_replicas=True)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_schema_that_is_not_that_of_the_volumes_rows_is_refused(
     held = assignment("a")
     changed = replace(held, definition=replace(held.definition, **change))
     with pytest.raises(WrongStoreError, match=message):
-        check_assignment(changed, STORE, "a", held)
+        check_assignment(changed, STORE, "a", held, has_replicas=True)
 
 
 @pytest.mark.parametrize("change", [{"retention_ms": 7_200_000}, {"window_size_ms": 1000}])
@@ -72,11 +72,23 @@ def test_times_that_name_the_families_of_rows_stay(change: dict[str, int]) -> No
     windows = replace(sent.definition, type=StoreType.WINDOW, **WINDOW)
     held = replace(sent, definition=windows)
     with pytest.raises(WrongStoreError, match="delete the volume"):
-        check_assignment(replace(held, definition=replace(windows, **change)), STORE, "a", held)
+        check_assignment(
+            replace(held, definition=replace(windows, **change)),
+            STORE,
+            "a",
+            held,
+            has_replicas=True,
+        )
 
 
 def test_the_format_of_rows_may_change() -> None:
     held = assignment("a")
     moved = replace(held.definition, format="TimestampedWithHeaders")
     assert moved != held.definition
-    check_assignment(replace(held, definition=moved), STORE, "a", held)
+    check_assignment(replace(held, definition=moved), STORE, "a", held, has_replicas=True)
+
+
+def test_a_pod_without_replicas_takes_another_schema_than_it_was_told_before() -> None:
+    wrong = assignment("a")
+    right = replace(wrong, definition=replace(wrong.definition, value_serde="int64"))
+    check_assignment(right, STORE, "a", wrong, has_replicas=False)
