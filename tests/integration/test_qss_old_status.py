@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.clients.qss_command import STORE, Qss, manifest
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
 from qss_testing.waiting import wait_until
 
@@ -55,6 +55,24 @@ def test_the_status_of_a_suspended_up_is_shown_as_old_until_it_goes_on(qss: Qss)
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: "2/2" in qss.run("status").out)
     assert "StatusOld" not in qss.run("status", STORE).out
+
+
+def test_an_old_status_shows_no_health_of_pods(tmp_path: Path) -> None:
+    qss = Qss(tmp_path, REAL_POD)
+    try:
+        assert qss.up(manifest(partitions=2, standbys=1)).code == 0
+        fresh = qss.run("status", STORE).out
+        assert "pod 1 is active for partitions 1, standby for 0" in fresh
+        assert "standbys: every entry applied" in fresh
+        pid = suspended(qss)
+        assert qss.run("kill", f"{STORE}-1").code == 0
+        shown = qss.run("status", STORE).out
+        assert "pod 1 was active for partitions 1, standby for 0" in shown
+        assert " is active" not in shown
+        assert "every entry applied" not in shown
+        os.kill(pid, signal.SIGCONT)
+    finally:
+        assert qss.down().code == 0
 
 
 def test_a_change_for_a_suspended_up_is_told_to_wait(qss: Qss) -> None:
