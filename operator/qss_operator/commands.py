@@ -107,7 +107,7 @@ def _tell_wait(reasons: str) -> None:
 def down(*, state_dir: StateOption = DEFAULT_STATE) -> None:
     """Stop the stores of a state directory and every pod; the data stays."""
     state = StateDirectory(state_dir)
-    ended = asyncio.run(stop_stores(state))
+    ended = asyncio.run(stop_stores(state, _tell_wait))
     typer.echo("stopped" if ended else "nothing was running")
     if state.stores():
         typer.echo(f"the data is kept in {state_dir}; delete it with: rm -r {state_dir}")

@@ -1,4 +1,4 @@
-"""Checks which column types a serde accepts; errors name the column, its type and the cast."""
+"""Checks which column types a serde accepts; errors name the column, its type and a remedy."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +8,7 @@ from pyspark.sql.types import DataType
 
 from qss_core.errors import MalformedRequestError
 
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SPARK_TYPES = {
     "string": "string",
     "uuid": "string",
@@ -31,8 +32,7 @@ def _fits(kind: pa.DataType, serde: str) -> bool:
     if pa.types.is_null(kind):
         return True
     if serde.startswith("list<"):
-        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        return is_list and _fits(kind.value_type, serde[len("list<") : -1])
+        return _is_list(kind) and _fits(kind.value_type, serde[len("list<") : -1])
     is_whole = pa.types.is_integer(kind)
     fits = {
         **dict.fromkeys(("string", "uuid"), is_text(kind)),
@@ -45,12 +45,73 @@ def _fits(kind: pa.DataType, serde: str) -> bool:
 
 
 def refusal(kind: pa.DataType, serde: str, name: str) -> str:
-    """The error text for a column's type, with the cast that mends it."""
+    """The error text for a column's type, with the expression that mends it."""
+    mended = _mended(kind, serde, name)
+    return f'column "{name}" has type {type_name(kind)} and cannot be stored as {serde}: {mended}'
+
+
+def _mended(kind: pa.DataType, serde: str, name: str) -> str:
+    """What to do about a column: Spark casts no array, map or struct to another kind of type."""
+    item, wanted = kind, serde
+    while _is_list(item) and wanted.startswith("list<"):
+        item, wanted = item.value_type, wanted[len("list<") : -1]
+    if not pa.types.is_nested(item):
+        return _mended_by_cast(serde, wanted, name)
+    if item is not kind and not _is_list(item):
+        return f'convert its elements, e.g. F.transform("{name}", lambda one: one["..."])'
+    text = f'F.to_json("{name}") a text for a store of string or json'
+    if _is_list(item):
+        return f'F.explode("{name}") makes a row of each element, and {text}'
+    if pa.types.is_map(item):
+        return f'F.map_values("{name}") makes an array of its values, and {text}'
+    field = item.field(0).name if item.num_fields else "..."
+    return f'F.col("{name}.{field}") takes a field of it, and {text}'
+
+
+def _mended_by_cast(serde: str, wanted: str, name: str) -> str:
+    """`wanted` is the part of the serde that the column's innermost elements have to be."""
+    column = f'F.col("{name}")'
+    if serde == "bytes":  # Spark casts no boolean or floating number to binary.
+        return f'cast it, e.g. {column}.cast("string").cast("binary")'
+    arrays = 0
+    while wanted.startswith("list<"):
+        arrays, wanted, serde = arrays + 1, wanted[len("list<") : -1], serde[len("list<") : -1]
     cast = _spark_type(serde)
-    how = f', e.g. F.col("{name}").cast("{cast}")' if cast else ""
+    made = f'{column}.cast("{cast}")' if cast else column
+    if arrays:
+        return f"make it an array: e.g. {'F.array(' * arrays}{made}{')' * arrays}"
+    return f"cast it, e.g. {made}" if cast else "cast it"
+
+
+def headers_of(column: pa.Array) -> pa.Array:
+    """A column `headers` as Kafka's headers. Raises MalformedRequestError for another type."""
+    try:
+        return column.cast(_HEADERS)
+    except pa.ArrowNotImplementedError as error:
+        raise MalformedRequestError(_refused_headers(column.type)) from error
+    except pa.ArrowException as error:
+        raise MalformedRequestError(
+            f'column "headers" has a value that cannot be stored: {error}'
+        ) from error
+
+
+def _refused_headers(kind: pa.DataType) -> str:
+    column = 'F.col("headers")'
+    if pa.types.is_map(kind):
+        mended = f'{column}.cast("map<string,string>")'
+    elif _is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2:
+        mended = f'{column}.cast("array<struct<key:string,value:string>>")'
+    else:
+        value = f'{column}.cast("string").cast("binary").alias("value")'
+        mended = f'F.array(F.struct(F.lit("name").alias("key"), {value}))'
     return (
-        f'column "{name}" has type {type_name(kind)} and cannot be stored as {serde}: cast it{how}'
+        f'column "headers" has type {type_name(kind)} and cannot be stored as headers: it has to '
+        f"be an array<struct<key:string,value:binary>> or a map<string,string>, e.g. {mended}"
     )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def arrow_type(kind: DataType) -> pa.DataType | None:

@@ -26,7 +26,7 @@ from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.quantities import shown_duration
 from qss_core.serdes.json import parse_json
 from qss_core.serdes.registry import serde_of
-from qss_spark.column_types import arrow_type, cast_column, check_kind
+from qss_spark.column_types import arrow_type, cast_column, check_kind, headers_of
 from qss_spark.time_columns import (
     WINDOW,
     WINDOW_END,
@@ -44,7 +44,6 @@ _NUMBERS = {
     "float32": (pa.float32(), ">f4"),
     "float64": (pa.float64(), ">f8"),
 }
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ITEM_TYPES = {"bytes": pa.binary(), "float32": pa.float32(), "float64": pa.float64()}
 BESIDE_COLUMNS = (
     *("timestamp", "headers", "partition"),
@@ -186,9 +185,7 @@ class RowEncoder:
         if "timestamp" in batch.schema.names and takes_time:
             arrays["timestamp"] = milliseconds(batch.column("timestamp"), "timestamp")
         if "headers" in batch.schema.names and "headers" not in taken:
-            arrays["headers"] = cast_column(
-                batch.column("headers"), _HEADERS, "headers (array<struct<key,value>>)", "headers"
-            )
+            arrays["headers"] = headers_of(batch.column("headers"))
         for name in TIME_COLUMNS.get(self._definition.row_type, ()):
             arrays[name] = self._time(batch, name)
         if self._definition.row_type is StoreType.WINDOW:

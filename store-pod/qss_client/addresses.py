@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from qss_core.errors import MalformedRequestError, StoreError, StoreNotFoundError, UnreachableError
+from qss_core.text import listed
 
 STATE_DIR = Path(".qss")
 Urls = str | Sequence[str]
@@ -74,9 +75,11 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
         text = (state_dir / store / "status.yaml").read_text()
         document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
     except (OSError, ValueError) as error:
+        there = sorted(file.parent.name for file in state_dir.glob("*/status.yaml"))
+        others = f" (there: {listed(there)})" if there else ""
         raise StoreNotFoundError(
-            f"no local cluster in {state_dir} has a store {store}: give its URL (qss: --url, "
-            "programs: url=...), set QSS_URL, or run `qss up`"
+            f"no local cluster in {state_dir} has a store {store}{others}: give its URL (qss: "
+            "--url, programs: url=...), set QSS_URL, or run `qss up`"
         ) from error
     except yaml.YAMLError as error:
         raise StoreError(f"{state_dir / store / 'status.yaml'} is damaged: run `qss up`") from error

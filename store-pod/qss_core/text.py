@@ -12,6 +12,16 @@ from qss_core.errors import MalformedRequestError
 # Java reads an encoded lone surrogate as one bad character, Python byte by byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
+# Those that end a line, control a terminal, or turn the direction of the text after them.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def escaped(text: str) -> str:
+    """The text in one line that a terminal shows as it is: control characters as JSON escapes.
+
+    A reader of a pipe may also break lines at U+0085 or U+2028.
+    """
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def listed(names: Sequence[str], names_max: int = 8) -> str:

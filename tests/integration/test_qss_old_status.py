@@ -1,20 +1,38 @@
 """A status that its `qss up` does not renew any more is shown as old, without a known health."""
 
+import asyncio
 import os
 import re
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from qss_testing.clients.qss_command import STORE, Qss, manifest
+from qss_operator.local.stop import stop_stores
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
 MIB = 1024 * 1024
+GRACE_S = 30.0
+# A `qss up` that ends only when it is killed.
+DEAF = """
+import signal, sys
+from pathlib import Path
+from qss_operator.local.directory.state import StateDirectory
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+state = StateDirectory(Path(sys.argv[1]))
+with state.lock():
+    state.write_holder()
+    print("holds", flush=True)
+    signal.pause()
+"""
 
 
 @pytest.fixture
@@ -57,6 +75,24 @@ def test_the_status_of_a_suspended_up_is_shown_as_old_until_it_goes_on(qss: Qss)
     assert "StatusOld" not in qss.run("status", STORE).out
 
 
+def test_an_old_status_shows_no_health_of_pods(tmp_path: Path) -> None:
+    qss = Qss(tmp_path, REAL_POD)
+    try:
+        assert qss.up(manifest(partitions=2, standbys=1)).code == 0
+        fresh = qss.run("status", STORE).out
+        assert "pod 1 is active for partitions 1, standby for 0" in fresh
+        assert "standbys: every entry applied" in fresh
+        pid = suspended(qss)
+        assert qss.run("kill", f"{STORE}-1").code == 0
+        shown = qss.run("status", STORE).out
+        assert "pod 1 was active for partitions 1, standby for 0" in shown
+        assert " is active" not in shown
+        assert "every entry applied" not in shown
+        os.kill(pid, signal.SIGCONT)
+    finally:
+        assert qss.down().code == 0
+
+
 def test_a_change_for_a_suspended_up_is_told_to_wait(qss: Qss) -> None:
     assert qss.up().code == 0
     pid = suspended(qss)
@@ -64,6 +100,43 @@ def test_a_change_for_a_suspended_up_is_told_to_wait(qss: Qss) -> None:
     killed = qss.run("kill", f"{STORE}-1").out
     assert "its start waits: the status was last renewed at" in killed
     assert f"`kill -CONT {pid}` resumes it" in killed
+
+
+def test_a_second_up_says_that_the_first_one_is_suspended(qss: Qss) -> None:
+    assert qss.up().code == 0
+    pid = suspended(qss)
+    second = qss.up()
+    assert second.code != 0
+    assert f"process {pid} runs the stores in {qss.state.path}" in second.err
+    assert f"it is suspended, and `kill -CONT {pid}` resumes it" in second.err
+
+
+def test_down_continues_a_suspended_up_so_that_it_ends(qss: Qss) -> None:
+    assert qss.up().code == 0
+    suspended(qss)
+    began_s = time.monotonic()
+    assert qss.down().code == 0
+    assert time.monotonic() - began_s < GRACE_S, "the process was not killed"
+    assert qss.living_pods() == []
+    assert qss.state.holder() is None
+
+
+async def test_down_says_after_2_seconds_that_it_waits(qss: Qss) -> None:
+    qss.state.path.mkdir()
+    command = [sys.executable, "-c", DEAF, str(qss.state.path)]
+    holder = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"holds\n"
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        holder.kill()
+
+    assert await stop_stores(qss.state, tell) == 1
+    await holder.wait()
+    why = f"`qss up` (process {holder.pid}) ends its pods first, and is killed after 30 s"
+    assert told == [why]
 
 
 def test_a_status_that_a_full_disk_keeps_from_being_written_is_shown_as_old(

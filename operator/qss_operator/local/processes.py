@@ -92,10 +92,12 @@ def signal_process(process: ProcessId, number: signal.Signals) -> bool:
 async def end_process(process: ProcessId, grace_s: float) -> bool:
     """End a process that is not a child: SIGTERM, and SIGKILL after the grace period.
 
-    Returns whether it was running. It polls, since only a parent is notified of an end.
+    Returns whether it was running. It polls, since only a parent is notified of an end. A suspended
+    process takes SIGTERM only after SIGCONT, which any other process ignores.
     """
     if not signal_process(process, signal.SIGTERM):
         return False
+    signal_process(process, signal.SIGCONT)
     if not await _gone_within(process, grace_s):
         signal_process(process, signal.SIGKILL)
         await _gone_within(process, grace_s)

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from qss_client.clock import SystemClock
 from qss_core.model import StoreName
@@ -15,18 +17,21 @@ from qss_operator.times import time_of, utc
 _LOG = logging.getLogger(__name__)
 _WATCH_S = 0.1
 _DOWN_GRACE_S = 30.0
+_TELL_AFTER_S = 2.0
 
 
-async def stop_stores(state: StateDirectory) -> int:
+async def stop_stores(state: StateDirectory, tell: Callable[[str], None] = lambda _: None) -> int:
     """Stop the `qss up` of a state directory, and pods that were left behind.
 
-    Returns the number of ended processes; none runs any more.
+    Returns the number of ended processes; none runs any more. Calls `tell` with what it waits for
+    when it has waited for 2 s.
     """
     ended = 0
     while state.path.is_dir():
         try:
             with state.lock():
-                ended += await end_leftovers(state)
+                left = "pods without a `qss up` end"
+                ended += await _telling(end_leftovers(state), left, tell)
                 for name in state.stores():
                     mark_stopped(state, name, time_of(utc(SystemClock())))
                 return ended
@@ -36,8 +41,20 @@ async def stop_stores(state: StateDirectory) -> int:
                 # It holds the lock, and has not begun or is ending.
                 await asyncio.sleep(_WATCH_S)
             else:
-                ended += await end_process(holder, _DOWN_GRACE_S)
+                line = (
+                    f"`qss up` (process {holder.pid}) ends its pods first, and is killed after "
+                    f"{_DOWN_GRACE_S:g} s"
+                )
+                ended += await _telling(end_process(holder, _DOWN_GRACE_S), line, tell)
     return ended
+
+
+async def _telling(ending: Coroutine[Any, Any, int], line: str, tell: Callable[[str], None]) -> int:
+    task = asyncio.create_task(ending)
+    done, _ = await asyncio.wait({task}, timeout=_TELL_AFTER_S)
+    if not done:
+        tell(line)
+    return await task
 
 
 def mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:

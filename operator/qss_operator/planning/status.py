@@ -131,6 +131,12 @@ def old_status(status: StoreStatus, why_old: str, since: str) -> StoreStatus:
     )
 
 
+def is_old(status: StoreStatus) -> bool:
+    """Whether it is an `old_status`, which tells where things were and not how they are."""
+    ready = status.condition(ConditionType.READY)
+    return ready is not None and ready.reason == STATUS_OLD
+
+
 def deleting_status(
     status: StoreStatus | None, generation: int, waits: str, now: str
 ) -> StoreStatus:

@@ -13,6 +13,7 @@ from importlib.metadata import entry_points, version
 from typing import Annotated, Any
 
 from qss_core.errors import Retry, StoreError
+from qss_core.text import escaped
 
 _GROUP = "qss.commands"
 _BAD_INPUT = frozenset({400, 413, 422})
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         make_app(given[:1])(given, prog_name="qss")
     except StoreError as error:
         for line in error.message.splitlines() or [""]:
-            sys.stderr.write(f"error: {error.code}: {line}\n")
+            sys.stderr.write(f"error: {error.code}: {escaped(line)}\n")
         raise SystemExit(exit_code_of(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -160,5 +161,5 @@ def _missing(command: str, extra: str, module: str) -> Callable[[], None]:
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {escaped(message)}\n")
     raise SystemExit(code)

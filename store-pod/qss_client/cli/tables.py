@@ -1,16 +1,16 @@
 """Formats tables as aligned text; on a terminal it cuts cells with an ellipsis."""
 
-import re
 import shutil
 import sys
 from collections.abc import Collection, Sequence
 
 from rich.cells import cell_len
 
+from qss_core.text import escaped
+
 _BETWEEN = "  "
 _WIDTH_MIN = 6  # The width of a column whose cells are cut.
 _ELLIPSIS = "…"
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def table_lines(
@@ -25,7 +25,7 @@ def table_lines(
     width: the terminal's; cells are cut to fit it. None: cells are not cut. `whole` has the
     headings of columns that are never cut, like names and times, which a person copies.
     """
-    everything = [headings, *([_escaped(cell) for cell in row] for row in rows)]
+    everything = [headings, *([escaped(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(row[column]) for row in everything) for column in range(len(headings))]
     if width is not None:
         widths = _fitted(headings, widths, width, whole)
@@ -33,11 +33,6 @@ def table_lines(
         _BETWEEN.join(_padded(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
         for row in everything
     ]
-
-
-def _escaped(cell: str) -> str:
-    """The cell in one line: a reader of a pipe may also break lines at U+0085 or U+2028."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", cell)
 
 
 def terminal_width() -> int | None:

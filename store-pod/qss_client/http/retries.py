@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
+from qss_core.text import escaped
 
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
@@ -106,7 +107,7 @@ def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> st
     why = error.message
     if isinstance(error, NeverAnsweredError):
         why = f"store {error.store} has not answered yet"
-    return f"{why}; asked again {f'for up to {left_s} s' if left_s > 0 else 'now'}"
+    return f"{escaped(why)}; asked again {f'for up to {left_s} s' if left_s > 0 else 'now'}"
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:

@@ -154,7 +154,8 @@ class ReadContext:
         """
         pod = self.pod
         placed = pod.registry.configuration(partition)
-        router = ReplicaRouter.of(placed, pod.ordinal, options, silent)
+        is_open = partition in pod.registry.replicas
+        router = ReplicaRouter.of(placed, pod.ordinal, options, silent, is_open_here=is_open)
         if failure is not None:
             router.skip(pod.ordinal)
             router.fail(failure, pod.registry.placed().pods)

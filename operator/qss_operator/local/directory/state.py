@@ -30,7 +30,7 @@ from qss_operator.local.directory.files import (
     write_yaml,
 )
 from qss_operator.local.directory.ports import PodPorts
-from qss_operator.local.processes import ProcessId, identify, is_alive
+from qss_operator.local.processes import ProcessId, identify, is_alive, is_suspended
 from qss_operator.planning.model import StoreStatus
 
 DEFAULT_STATE = Path(".qss")
@@ -217,10 +217,13 @@ class StateDirectory:
 
     def _already_running(self, holder: ProcessId | None) -> AlreadyRunningError:
         who = f"process {holder.pid}" if holder else "another process"
+        suspended = ""
+        if holder and is_suspended(holder):
+            suspended = f" (it is suspended, and `kill -CONT {holder.pid}` resumes it)"
         return AlreadyRunningError(
-            f"{who} runs the stores in {self.path}: `qss status` shows them, `qss apply FILE` "
-            "takes over a changed file, `qss down` stops them, and --state-dir chooses another "
-            "directory"
+            f"{who} runs the stores in {self.path}{suspended}: `qss status` shows them, `qss apply "
+            "FILE` takes over a changed file, `qss down` stops them, and --state-dir chooses "
+            "another directory"
         )
 
     def write_holder(self, stores: Sequence[StoreName] = ()) -> None:

@@ -6,9 +6,11 @@
    says that it is stopped, whatever the file says: a killed run has not published its end. If the
    status was not renewed for 10 s, its health is unknown, and `present` says why.
 3. For one store as a table, `summary` adds the conditions and the partitions of each pod, in
-   ranges, so that the text stays short for any number of partitions.
+   ranges, so that the text stays short for any number of partitions. Roles of an old status are
+   told as past ones.
 4. `lags` then asks each pod of a running store, one after the other, how far its standbys and
-   learners are behind. A pod that does not answer within half a second is left out.
+   learners are behind. A pod that does not answer within half a second is left out. No pod is asked
+   where the status is old.
 
 `watch` looks five times a second whether a resource or status file was replaced or
 became old, or the stores started or stopped. It reads them only then, and shows the text only if it

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from qss_core.model import Role
 from qss_operator.planning.model import StoreStatus
+from qss_operator.planning.status import is_old
 
 
 def summary_of(status: StoreStatus) -> str:
@@ -30,7 +31,8 @@ def _pods(status: StoreStatus) -> list[str]:
             role = entry.role_of(pod)
             if role is not None:
                 held.setdefault(pod, {}).setdefault(role, []).append(entry.partition)
-    return [f"pod {pod} is {_roles(roles)}" for pod, roles in sorted(held.items())]
+    verb = "was" if is_old(status) else "is"
+    return [f"pod {pod} {verb} {_roles(roles)}" for pod, roles in sorted(held.items())]
 
 
 def _roles(roles: Mapping[Role, list[int]]) -> str:

@@ -16,7 +16,7 @@ from qss_operator.local.status.present import present_status
 from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.status import attention
+from qss_operator.planning.status import attention, is_old
 
 _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
@@ -35,7 +35,8 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
     statuses = {name: present_status(state, name) for name in names}
     if output is Output.TABLE and store is not None:
         named = statuses[StoreName(store)]
-        pods = named.endpoints.pods if named.endpoints and store in state.running() else ()
+        is_now = store in state.running() and not is_old(named)
+        pods = named.endpoints.pods if named.endpoints and is_now else ()
         lags = lags_told(StoreName(store), pods)
         told = [summary_of(named), *lags, *_asked_actives(state, StoreName(store))]
         return "\n\n".join([statuses_table(statuses), "\n".join(told)])

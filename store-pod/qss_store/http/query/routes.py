@@ -46,7 +46,7 @@ _POINT_HEADERS = {
     "Queryable-State-Served-By": "The pod that answered.",
     "Queryable-State-Sequence": "The partition's sequence: equal ones are equal states.",
 }
-_POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504)
+_POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504, 507)
 _WHOLE = (400, 404, 406, 503)
 _MANY = (400, 404, 406, 408, 413, 415, 503)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from qss_core.errors import (
     AccessUnknownError,
     DeadlineExceededError,
+    DiskFullError,
     NotActiveError,
     NotPresentError,
     NotReadyError,
@@ -29,6 +30,7 @@ from qss_core.queries.parameters import ReadOptions, Scope
 _ELSEWHERE = (
     AccessUnknownError,
     DeadlineExceededError,
+    DiskFullError,  # Of a replica that a full volume keeps from being opened.
     NotActiveError,
     NotPresentError,
     NotReadyError,
@@ -66,12 +68,20 @@ class ReplicaRouter:
         here: Ordinal,
         options: ReadOptions,
         silent: Collection[Ordinal] = (),
+        *,
+        is_open_here: bool = True,
     ) -> "ReplicaRouter":
-        """The replicas that a read's options allow."""
+        """The replicas that a read's options allow.
+
+        An active on this pod that is not open may have a successor that the pod was not told of,
+        since a full volume keeps no newer assignment: the in-sync replicas are asked, and none but
+        an active answers.
+        """
         if options.scope is Scope.LOCAL:
             return cls([here], may_ask_others=False)
         active = configuration.active
-        others = () if options.require_active else sorted(configuration.in_sync)
+        is_known = active != here or is_open_here
+        others = () if options.require_active and is_known else sorted(configuration.in_sync)
         order = [active, *(pod for pod in others if pod != active)]
         # The sort is stable: this pod comes first, the others keep their order.
         return cls(sorted(order, key=lambda pod: (pod != here, pod in silent)), may_ask_others=True)

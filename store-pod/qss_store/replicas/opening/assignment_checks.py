@@ -69,8 +69,8 @@ def check_not_older(
     without an assignment knows no configurations.
 
     Or it carries out an older spec than that of `generation`, which the pod has taken, in the same
-    epochs. Only an operator that the API server follows can name a newer epoch; it may have been
-    restored to an older state.
+    epochs. Only an operator that sees what the pods hold can name a newer epoch; its resource may
+    have been restored to an older state.
     """
     if assignment.incarnation not in ("", process):
         raise StaleEpochError(
@@ -92,8 +92,8 @@ def check_not_older(
     ):
         raise StaleEpochError(
             f"the assignment carries out generation {assignment.generation} of the resource, and "
-            f"this pod has carried out generation {generation}: an operator that was deposed sends "
-            "it. If the API server was restored to an older state, restart the store's pods"
+            f"this pod has carried out generation {generation}: an operator that was deposed may "
+            "have sent it. If the resource was restored to an older state, restart the store's pods"
         )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from qss_core.errors import CorruptionError, MalformedRequestError, StoreError
+from qss_core.errors import CorruptionError, MalformedRequestError, NotReadyError, StoreError
 from qss_core.model import PartitionId, PodName
 from qss_core.wire.losses import LostReplica
 from qss_store.storage.replica_identity import MisplacedError
@@ -66,9 +66,17 @@ class Unopened:
         self.waiting.pop(partition, None)
 
     def check(self, partition: PartitionId, pod: PodName) -> None:
-        """Raises CorruptionError for a lost partition, and the last error for a waiting one."""
+        """Raises CorruptionError for a lost partition, and the last error for a waiting one.
+
+        An error without a code of its own becomes NotReadyError: it passes, and another replica of
+        the partition may answer meanwhile.
+        """
         if waits := self.waiting.get(partition):
-            raise waits
+            if waits.code != StoreError.code:
+                raise waits
+            raise NotReadyError(
+                f"partition {partition} of pod {pod} waits to be opened: {waits.message}"
+            ) from waits
         if why := self._lost.get(partition):
             raise CorruptionError(f"partition {partition} of pod {pod} is lost: {why}")
 

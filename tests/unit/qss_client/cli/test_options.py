@@ -25,3 +25,14 @@ def test_the_help_of_a_sorted_scan_says_where_negative_keys_come(
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "by the bytes of the keys over all partitions" in said
     assert "negative numbers come after the others" in said
+
+
+def test_control_characters_of_a_name_are_escaped_in_errors_and_warnings(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for more in (("--state-dir", str(tmp_path)), ("--url", "http://127.0.0.1:1")):
+        with pytest.raises(SystemExit):
+            main(["get", "a\x1b[31m\u202eb", "k", *more])
+        said = capsys.readouterr().err
+        assert "store a\\u001b[31m\\u202eb" in said
+        assert said.replace("\n", "").isprintable()

@@ -18,8 +18,21 @@ def test_without_a_terminal_nothing_is_cut() -> None:
     ]
 
 
-@pytest.mark.parametrize("letter", ["\x85", "\u2028", "\u2029", "\n", "\x1c", "\x7f"])
-def test_a_letter_that_ends_a_line_or_controls_a_terminal_is_escaped(letter: str) -> None:
+@pytest.mark.parametrize(
+    "letter",
+    [
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\n",
+        "\x1c",
+        "\x7f",
+        *"\u061c\u200e\u200f\u202a\u202e\u2066\u2069",
+    ],
+)
+def test_a_letter_that_ends_a_line_or_controls_a_terminal_or_turns_text_is_escaped(
+    letter: str,
+) -> None:
     text = "\n".join(table_lines(["KEY", "VALUE"], [[f"a{letter}b", f'"c{letter}"']]))
     escape = f"\\u{ord(letter):04x}"
     assert text.splitlines() == ["KEY       VALUE", f'a{escape}b  "c{escape}"']

@@ -5,6 +5,7 @@ import pytest
 from qss_core.errors import (
     CorruptionError,
     DeadlineExceededError,
+    DiskFullError,
     MalformedRequestError,
     NotActiveError,
     NotPresentError,
@@ -79,11 +80,22 @@ def test_an_active_without_an_address_is_not_asked() -> None:
     assert asked.is_over
 
 
-def test_where_one_replica_is_rolled_back_the_others_are_asked() -> None:
+@pytest.mark.parametrize("error", [RolledBackError("x"), DiskFullError("x")])
+def test_where_one_replica_is_rolled_back_or_not_open_the_others_are_asked(
+    error: StoreError,
+) -> None:
     asked = router(1)
     asked.take()
-    asked.fail(RolledBackError("x"), PODS)
+    asked.fail(error, PODS)
     assert asked.waiting == [2, 0]
+
+
+def test_an_active_that_is_not_open_here_may_have_a_successor_among_the_in_sync_replicas() -> None:
+    options = ReadOptions(require_active=True)
+    asked = ReplicaRouter.of(PLACED, Ordinal(2), options, is_open_here=False)
+    assert asked.waiting == [2, 0, 1]
+    elsewhere = ReplicaRouter.of(PLACED, Ordinal(1), options, is_open_here=False)
+    assert elsewhere.waiting == [2], "the active is another pod's, which answers for itself"
 
 
 @pytest.mark.parametrize("error", [MalformedRequestError("x"), CorruptionError("x")])
