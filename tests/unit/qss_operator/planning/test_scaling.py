@@ -7,6 +7,7 @@ import msgspec
 
 from qss_core.model import StoreId
 from qss_operator.planning.assignment_state import PODS_STARTING, UnknownAssignment, assess
+from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -14,7 +15,7 @@ from qss_operator.planning.model import (
     StoreStatus,
 )
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import is_ready, is_serving, status_of
+from qss_operator.planning.status import is_ready, status_of
 from qss_testing.fakes.control_world import NOW, World, configuration, resource_of, spec_of
 
 
