@@ -12,6 +12,7 @@ _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _FAILURES = "tests/integration/test_standbys_failures.py"
 _SCRUBBER = "tests/integration/test_scrubber.py"
 _ROWS = "tests/integration/test_row_comparison.py"
+_WAITS = "tests/integration/test_comparison_waits.py"
 _COMPARISON = f"{_STORE}/replicas/sending/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _RECEIVER = f"{_STORE}/replicas/sending/receiver.py"
@@ -290,6 +291,22 @@ DAMAGE_PLANTS = (
             ),
         ),
         f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
+    ),
+    Plant(
+        "a pass that broke off counts as a comparison",
+        (Change(_COMPARISON, "        return one.has_ended\n", "        return True\n"),),
+        f"{_WAITS}::test_a_pass_during_which_a_standby_is_away_is_made_again",
+    ),
+    Plant(
+        "a pass that met a damaged block counts as a comparison",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "            is_compared = not health.waits_for_comparison\n",
+                "",
+            ),
+        ),
+        f"{_WAITS}::test_a_damaged_block_ends_no_wait",
     ),
     Plant(
         "a left replica that comes back is not compared soon",
