@@ -63,24 +63,28 @@ async def look(
 
 
 class InterruptedPeers(Peers):
-    """Other pods that something happens to before each message."""
+    """Other pods that something happens to before each message of one path."""
 
-    def __init__(self, session: PeerSession, happens: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, session: PeerSession, path: str, happens: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(session)
+        self._path = path
         self._happens = happens
 
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
-        await self._happens()
+        if url.endswith(self._path):
+            await self._happens()
         return await super().send(url, body, timeout_s)
 
 
-async def back_in_sync(cluster: WriteCluster) -> None:
-    """A second replica joins the one of epoch 3 on pod 0, by epoch 4, and is in sync in epoch 5."""
-    await cluster.assign([configuration(0, 0, epoch=4, learners=[1])])
+async def back_in_sync(cluster: WriteCluster, epoch: int) -> None:
+    """A replica on pod 1 joins that on pod 0 in this epoch, and is in sync in the next one."""
+    await cluster.assign([configuration(0, 0, epoch=epoch, learners=[1])])
     await cluster.until_led()
     active = replica_of(cluster, 0)
     await wait_until_async(lambda: 1 in active.followers.caught_up())
-    await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
+    await cluster.assign([configuration(0, 0, epoch=epoch + 1, standbys=[1])])
     await cluster.until_led()
 
 

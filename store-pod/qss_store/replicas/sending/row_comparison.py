@@ -63,7 +63,7 @@ class RowComparison:
             return len(configuration.replicas) == 1 and not replica.health.waits_for_comparison
         one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
         if await one.run() and {*configuration.replicas} == {*configuration.in_sync}:
-            replica.health.unlike = None
+            replica.alarm.compared(None)
             await one.tell(None)
         return one.has_ended
 
@@ -86,7 +86,7 @@ class _Comparison:
         self._configuration = replica.log.configuration
         self._standbys = standbys  # Those that answer.
         self._skipped = 0
-        self.has_ended = False  # All standbys were asked up to the last row.
+        self.has_ended = False  # All standbys were asked, up to the last row or to a difference.
 
     async def run(self) -> bool:
         """Returns whether all standbys have the same rows, but for stretches that were skipped."""
@@ -184,13 +184,15 @@ class _Comparison:
             view.sequence,
             view.applied,
         )
-        replica.health.unlike = UnlikeRows(
+        unlike = UnlikeRows(
             pods=pods,
             epoch=self._configuration.epoch,
             sequence=view.sequence,
             offset=view.applied,
         )
-        await self.tell(replica.health.unlike)
+        replica.alarm.compared(unlike)
+        await self.tell(unlike)
+        self.has_ended = replica.health.unlike is unlike  # No configuration has ended it meanwhile.
 
     async def tell(self, unlike: UnlikeRows | None) -> None:
         """Tells the standbys what was found; None where all rows are the same."""
