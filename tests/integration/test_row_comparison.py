@@ -11,16 +11,19 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, PartitionId, Sequence, StoreType
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.migrator import Migrator
-from qss_store.replicas.replica import Replica
-from qss_store.replicas.sending.row_comparison import RowComparison
-from qss_store.replicas.volume.scrubber import Scrubber
-from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
-from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.faults.unlike_rows import (
+    KEYS,
+    back_in_sync,
+    compare,
+    damaged,
+    filled,
+    look,
+    spoil,
+    told_epoch,
+)
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import (
-    WriteCluster,
-    Writer,
     lead,
     replica_of,
     replicated,
@@ -30,62 +33,8 @@ from qss_testing.pods.write_cluster import (
 )
 from qss_testing.waiting import wait_until_async
 
-KEYS = [f"k{number:05}".encode() for number in range(3000)]  # Several stretches of rows.
 FAST = Settings(migration_share=0.9)
-DAY_S = 24 * 3600.0
 _LEASE_MS = 1500
-
-
-async def filled(cluster: WriteCluster, *pods: int) -> tuple[Writer, int]:
-    """Writes rows, and waits until the pods show them; returns the writer and its epoch."""
-    writer = cluster.writer(0)
-    epoch = await writer.epoch()
-    await write(writer, epoch, 0, {0: dict.fromkeys(KEYS, b"1")})
-    await wait_until_async(lambda: all(len(rows_of(replica_of(cluster, pod))) for pod in pods))
-    return writer, epoch
-
-
-def spoil(
-    replica: Replica, key: bytes, row: bytes | None = None, family: str | None = None
-) -> bytes:
-    """Changes a row behind the replica's back, or deletes it; returns the row of before."""
-    family, batch = family or replica.shown_families().name, replica.engine.batch()
-    before = replica.engine.get(family, key) or b""
-    if row is None:
-        batch.delete(family, key)
-    else:
-        batch.put(family, key, row)
-    replica.engine.write(batch)
-    return before
-
-
-async def compare(cluster: WriteCluster, pod: int = 0) -> None:
-    """Compares all rows of the replica on a pod with those of the others, without rests."""
-    async with PeerSession() as session:
-        services = cluster.pods[pod].services
-        settings = replace(services.settings, scrub_bytes_per_s=1 << 40)
-        comparison = RowComparison(services.pod.registry, Peers(session), settings)
-        await comparison.compare(replica_of(cluster, pod))
-
-
-async def look(cluster: WriteCluster, pod: int) -> None:
-    """The slow pass of a pod looks which replicas are due; its clock stands still."""
-    services = cluster.pods[pod].services
-    settings = replace(services.settings, scrub_bytes_per_s=1 << 40, scrub_rest_s=DAY_S)
-    registry, comparison = services.pod.registry, services.row_comparison
-    rows = registry.replicas, registry.found_damage, comparison.compare
-    await Scrubber(*rows, settings, SetClock()).round()
-
-
-def told_epoch(cluster: WriteCluster, pod: int) -> int | None:
-    """The epoch of the unlike rows that the pod reports; None where it reports none."""
-    (report,) = cluster.pods[pod].pod.report().replicas
-    return None if report.unlike is None else report.unlike.epoch
-
-
-def damaged(cluster: WriteCluster) -> list[int]:
-    """The pods whose replica counts as damaged."""
-    return [pod for pod in cluster.pods if replica_of(cluster, pod).health.damage is not None]
 
 
 async def test_equal_replicas_are_found_equal_while_batches_come(
@@ -239,13 +188,9 @@ async def test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon(
             store_id = cluster.assignment.definition.store_id
             request = RetireRequest(store_id=store_id, partition=PartitionId(0), epoch=Epoch(3))
             await cluster.pods[1].pod.retire(request)
-        await cluster.assign([configuration(0, 0, epoch=4, learners=[1])])
-        await cluster.until_led()
-        assert told_epoch(cluster, 0) is None
+        await back_in_sync(cluster, 4)
         active = replica_of(cluster, 0)
-        await wait_until_async(lambda: 1 in active.followers.caught_up())
-        await cluster.assign([configuration(0, 0, epoch=5, standbys=[1])])
-        await cluster.until_led()
+        assert told_epoch(cluster, 0) is None
         await look(cluster, 0)
         assert told_epoch(cluster, 0) == (None if is_deleted else 5)
         assert (rows_of(replica_of(cluster, 1)) == rows_of(active)) is is_deleted
@@ -367,8 +312,9 @@ async def test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_r
         assert replica_of(cluster, 0).health.unlike is not None
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
+        assert told_epoch(cluster, 0) == 2
         await lead(cluster, 0, 3, standbys=[1])
-        assert replica_of(cluster, 0).health.unlike is None
+        assert told_epoch(cluster, 0) == 2
         await look(cluster, 0)
         assert replica_of(cluster, 0).health.unlike is not None
         spoil(replica_of(cluster, 1), KEYS[9], before)

@@ -16,9 +16,9 @@ from qss_operator.planning.annotations import (
     ADOPT_VOLUMES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
 )
+from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
-from qss_operator.planning.status import is_serving
 from qss_operator.resources.crd import without_nulls
 from qss_operator.resources.support import supported_spec
 

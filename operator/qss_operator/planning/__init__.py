@@ -4,7 +4,8 @@
 status. A round of `qss_operator.reconcile` calls `plan`, carries out its steps, and publishes what
 `status` makes of the same observation.
 
-1. `scaling` computes how many pods run: those of the spec, and pods that still have data.
+1. `scaling` computes how many pods run: those of the spec, and pods that still have data or
+   may have some by the configurations on the volumes of other pods.
 2. `assignment_state` finds the assignment that holds: it compares the published status with
    `disk_claims`, the configurations on the pods' volumes. For a new store `placement` chooses the
    pods of each partition.

@@ -13,7 +13,7 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import how_to_adopt
-from qss_operator.planning.disk_claims import Claims, claims_of, decided, stranded
+from qss_operator.planning.disk_claims import Claims, claims_of, decided, overrules, stranded
 from qss_operator.planning.losses import how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
@@ -58,16 +58,9 @@ class UnknownAssignment:
     message: str
 
 
-def store_id_of(observation: Observation) -> StoreId:
-    """The store's id: the resource's uid at first, or the id of the adopted volumes."""
-    resource = observation.resource
-    published = resource.status.store_id if resource.status else None
-    return published or StoreId(resource.adopt_volumes or resource.uid)
-
-
 def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
     """Pods whose volumes belong to another store."""
-    own = store_id_of(observation)
+    own = observation.resource.store_id
     found = {}
     for pod in observation.cluster.pods:
         report = observation.reports.get(pod.ordinal)
@@ -93,7 +86,7 @@ def is_creating(observation: Observation) -> bool:
 
 
 def _own_reports(observation: Observation) -> list[ReplicasReport]:
-    own = store_id_of(observation)
+    own = observation.resource.store_id
     return [report for report in observation.reports.values() if report.store_id == own]
 
 
@@ -166,7 +159,7 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     held = {number: decided(claimed) for number, claimed in claims.items()}
     # True also where the pods disagree: `decided` then returns None, or a higher epoch.
     is_wrong = any(
-        number not in published or entry is None or _overrules(entry, published[number])
+        number not in published or entry is None or overrules(entry, published[number])
         for number, entry in held.items()
     )
     if len(published) == partitions and not is_wrong:
@@ -177,10 +170,6 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
         or _waiting(silent, is_new=not published and not held)
         or _adopted(observation, published, held)
     )
-
-
-def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) -> bool:
-    return held.epoch >= published.epoch and held != published
 
 
 def retained_message(observation: Observation, foreign: dict[PodState, StoreId]) -> str:
@@ -225,7 +214,7 @@ def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
 
 def store_claims(observation: Observation) -> Claims:
     """The configurations that the store's pods hold, by partition."""
-    return claims_of(observation.reports.values(), store_id_of(observation))
+    return claims_of(observation.reports.values(), observation.resource.store_id)
 
 
 def _retained(observation: Observation) -> UnknownAssignment | None:
@@ -323,7 +312,7 @@ def _adopted(
     for number, entry in held.items():
         if entry is None:
             unclear[number] = _disputed(observation, number)
-        elif number not in merged or _overrules(entry, merged[number]):
+        elif number not in merged or overrules(entry, merged[number]):
             merged[number] = entry
     # An assignment lists every partition, so one unknown partition makes all of it unknown.
     lost = sorted(number for number in unclear if number not in merged)
@@ -345,7 +334,7 @@ def _known(
     entries: dict[PartitionId, PartitionConfiguration],
     disputed: dict[PartitionId, str],
 ) -> KnownAssignment:
-    claims, own = store_claims(observation), store_id_of(observation)
+    claims, own = store_claims(observation), observation.resource.store_id
     heard = frozenset(
         ordinal for ordinal, report in observation.reports.items() if report.store_id == own
     )
@@ -367,5 +356,5 @@ def _first(observation: Observation) -> KnownAssignment:
     sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
     placements = place(spec.partitions, sites, spec.effective_standbys)
     return KnownAssignment(
-        store_id=store_id_of(observation), partitions=first_configurations(placements)
+        store_id=observation.resource.store_id, partitions=first_configurations(placements)
     )

@@ -66,6 +66,11 @@ def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
     return replace(winner, epoch=Epoch(epoch + 1))
 
 
+def overrules(held: PartitionConfiguration, published: PartitionConfiguration) -> bool:
+    """Whether a configuration on a volume shows that the published one does not hold."""
+    return held.epoch >= published.epoch and held != published
+
+
 def stranded(
     entry: PartitionConfiguration, claims: tuple[Claim, ...], heard: frozenset[Ordinal]
 ) -> tuple[Ordinal, ...]:

@@ -140,6 +140,12 @@ class StoreResource:
     restarted_at: str | None = None
     status: StoreStatus | None = None
 
+    @property
+    def store_id(self) -> StoreId:
+        """The store's id: the resource's uid at first, or the id of the adopted volumes."""
+        published = self.status.store_id if self.status else None
+        return published or StoreId(self.adopt_volumes or self.uid)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:

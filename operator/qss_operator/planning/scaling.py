@@ -2,6 +2,7 @@
 
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.disk_claims import claims_of, overrules
 from qss_operator.planning.model import Observation, PodState, replica_of
 
 _SILENT_S = 30.0  # So long a pod is silent before it can be removed without its answer.
@@ -13,12 +14,13 @@ def wanted_replicas(observation: Observation) -> int:
     if wanted == 0:
         return 0
     beyond = [pod + 1 for pod in pods_to_empty(observation)]
-    return max(wanted, _pods_placed(observation), *beyond)
+    return max(wanted, _pods_placed(observation), _pods_claimed(observation), *beyond)
 
 
 def needed_pods(observation: Observation) -> int:
     """The number of pods without which the store's assignment is not known."""
-    return _pods_placed(observation) or wanted_replicas(observation)
+    placed = _pods_placed(observation)
+    return max(placed, _pods_claimed(observation)) if placed else wanted_replicas(observation)
 
 
 def pods_to_empty(observation: Observation) -> list[Ordinal]:
@@ -68,6 +70,23 @@ def _is_held(observation: Observation, entry: PartitionConfiguration) -> bool:
 
 def _pods_placed(observation: Observation) -> int:
     used = (pod for entry in _published(observation) for pod in entry.replicas)
+    return max(used, default=-1) + 1
+
+
+def _pods_claimed(observation: Observation) -> int:
+    """The number of pods that volumes name in configurations which the status lacks.
+
+    Such a pod may hold data, and no configuration with it can be sent before it has an address.
+    """
+    published = {entry.partition: entry for entry in _published(observation)}
+    claims = claims_of(observation.reports.values(), observation.resource.store_id)
+    used = (
+        pod
+        for number, claimed in claims.items()
+        for claim in claimed
+        if number not in published or overrules(claim.configuration, published[number])
+        for pod in claim.configuration.replicas
+    )
     return max(used, default=-1) + 1
 
 

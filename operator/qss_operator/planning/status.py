@@ -151,14 +151,6 @@ def is_ready(status: StoreStatus) -> bool:
     return ready is not None and ready.status is ConditionStatus.TRUE
 
 
-def is_serving(status: StoreStatus) -> bool:
-    """Whether every partition of the store is served, also before the spec is carried out."""
-    ready = status.condition(ConditionType.READY)
-    served, _, whole = (status.assigned or "").partition("/")
-    is_known = ready is not None and ready.status is not ConditionStatus.UNKNOWN
-    return is_known and served == whole != ""
-
-
 def why(status: StoreStatus) -> str:
     """The reason and the message of the condition Ready."""
     ready = status.condition(ConditionType.READY)

@@ -36,6 +36,7 @@ from qss_store.replicas.format_change import FormatChange
 from qss_store.replicas.peers.active_service import ActiveService
 from qss_store.replicas.peers.follower_progress import FollowerProgress
 from qss_store.replicas.peers.follower_service import FollowerService
+from qss_store.replicas.peers.unlike_alarm import UnlikeAlarm
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
@@ -79,6 +80,7 @@ class Replica:
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
         self.health = ReplicaHealth(configuration.partition, engine, meta)
+        self.alarm = UnlikeAlarm(self.health, engine, meta)
         self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
         self.index_build = IndexBuild(engine, meta, configuration.partition, context.slices)
@@ -91,9 +93,8 @@ class Replica:
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )
         self._end_at_start = changelog.log.end
-        now_s = context.clock.monotonic_s
         self.followers = FollowerProgress(
-            changelog, lambda: self.hello, now_s, self._acknowledged, self._prove
+            changelog, lambda: self.hello, self._now_s, self._acknowledged, self._prove
         )
         self.format_change = FormatChange(
             engine, self.migration, self._views, changing, changelog.sync
@@ -357,7 +358,7 @@ class Replica:
             return False
         self._parts.write_configuration(configuration)
         self._changelog.log = log
-        self.health.configured(configuration)
+        self.alarm.configured(configuration)
         self.acting.configured(before)
         return True
 

@@ -12,6 +12,8 @@ _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _FAILURES = "tests/integration/test_standbys_failures.py"
 _SCRUBBER = "tests/integration/test_scrubber.py"
 _ROWS = "tests/integration/test_row_comparison.py"
+_ALARM = f"{_STORE}/replicas/peers/unlike_alarm.py"
+_WAITS = "tests/integration/test_comparison_waits.py"
 _COMPARISON = f"{_STORE}/replicas/sending/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _RECEIVER = f"{_STORE}/replicas/sending/receiver.py"
@@ -239,12 +241,37 @@ DAMAGE_PLANTS = (
         "a restart forgets that replicas are unlike",
         (
             Change(
-                f"{_STORE}/replicas/apply/replica_health.py",
-                "        if self.unlike is not None or self.waits_for_comparison:\n",
-                "        if self.waits_for_comparison:\n",
+                _ALARM,
+                "        health.unlike = decode(kept, UnlikeRows) if kept else None\n",
+                "        health.unlike = None\n",
             ),
         ),
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
+    ),
+    Plant(
+        "a restart forgets that a replica waits to be compared",
+        (Change(_ALARM, "        health.waits_for_comparison = kept == _WAITS\n", ""),),
+        f"{_WAITS}::test_a_wait_for_a_comparison_outlives_a_restart",
+    ),
+    Plant(
+        "a copy has the alarm of its source",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/open_database.py", "        forget_alarm(batch)\n", ""
+            ),
+        ),
+        f"{_WAITS}::test_a_copy_of_an_active_with_an_alarm_has_none",
+    ),
+    Plant(
+        "an alarm that a configuration has ended ends the wait",
+        (
+            Change(
+                _COMPARISON,
+                "        self.has_ended = replica.health.unlike is unlike ",
+                "        self.has_ended = True ",
+            ),
+        ),
+        f"{_WAITS}::test_a_pass_ends_no_wait_that_began_during_it",
     ),
     Plant(
         "unlike replicas are not compared in the next epoch",
@@ -290,6 +317,22 @@ DAMAGE_PLANTS = (
             ),
         ),
         f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
+    ),
+    Plant(
+        "a pass that broke off counts as a comparison",
+        (Change(_COMPARISON, "        return one.has_ended\n", "        return True\n"),),
+        f"{_WAITS}::test_a_pass_during_which_a_standby_is_away_is_made_again",
+    ),
+    Plant(
+        "a pass that met a damaged block counts as a comparison",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/scrubber.py",
+                "            is_compared = not health.waits_for_comparison\n",
+                "",
+            ),
+        ),
+        f"{_WAITS}::test_a_damaged_block_ends_no_wait",
     ),
     Plant(
         "a left replica that comes back is not compared soon",

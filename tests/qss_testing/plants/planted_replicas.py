@@ -247,7 +247,7 @@ REPLICA_PLANTS = (
         "an operator believes an older status",
         (
             Change(
-                f"{_PLANNING}/assignment_state.py",
+                f"{_PLANNING}/disk_claims.py",
                 "    return held.epoch >= published.epoch and held != published\n",
                 "    return False\n",
             ),

@@ -9,6 +9,7 @@
 3. `full_volumes` names volumes with too little free space, and `wishes` the parts of the spec or
    the annotations that are not carried out. Both may make a store Degraded.
 4. `rebalancing` says what moves between pods, what waits, and why.
+5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
 
 Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
 functions of `membership` as the planner, so its message and the steps agree. `served` goes by what

@@ -2,7 +2,7 @@
 
 from qss_core.model import PartitionConfiguration, Role
 from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import ConditionStatus, ConditionType, Observation, StoreStatus
 
 _SERVING = "serving"
 
@@ -39,6 +39,14 @@ def served(
         return before is not None and before.epoch == entry.epoch - 1 and is_served(before)
 
     return [entry for entry in known.certain if is_served(entry) or is_new(entry)]
+
+
+def is_serving(status: StoreStatus) -> bool:
+    """Whether every partition of the store is served, also before the spec is carried out."""
+    ready = status.condition(ConditionType.READY)
+    count, _, whole = (status.assigned or "").partition("/")
+    is_known = ready is not None and ready.status is not ConditionStatus.UNKNOWN
+    return is_known and count == whole != ""
 
 
 def counted(

@@ -19,6 +19,7 @@ from qss_core.model import (
     StoreDefinition,
 )
 from qss_store.replicas.opening.mixed_volumes import missing_here
+from qss_store.replicas.peers.unlike_alarm import forget_alarm
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
@@ -273,6 +274,7 @@ def _take_over(open_engine: OpenEngine, path: Path, pod: Ordinal) -> bool:
     try:
         batch = engine.batch()
         put_new_owner(batch, pod)
+        forget_alarm(batch)
         engine.write(batch)
         engine.sync()
         return is_known_damaged(engine)

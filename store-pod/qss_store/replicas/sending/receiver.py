@@ -91,7 +91,7 @@ class Receiver:
         Raises as `compare`.
         """
         _, replica = self._standby(request.store_id, request.configuration)
-        replica.health.unlike = request.unlike
+        replica.alarm.compared(request.unlike)
         return Done()
 
     def _standby(

@@ -52,19 +52,20 @@ class RowComparison:
         of them may be the next active. The finding holds until the rows of all replicas were
         compared again. Raises CorruptionError where the active has damage.
 
-        Returns False where no other replica is in sync: the rows wait to be compared.
+        Returns False where rows wait to be compared: no other replica is in sync, or the comparison
+        broke off. The wait of a replica with no work goes on.
         """
         configuration, own = replica.log.configuration, replica.log.pod
         standbys = [pod for pod in configuration.in_sync if pod != own]
         if replica.role is not Role.ACTIVE or replica.health.damage is not None:
-            return True
+            return not replica.health.waits_for_comparison
         if not standbys:
             return len(configuration.replicas) == 1 and not replica.health.waits_for_comparison
         one = _Comparison(replica, self._registry, self._transport, self._settings, standbys)
         if await one.run() and {*configuration.replicas} == {*configuration.in_sync}:
-            replica.health.unlike = None
+            replica.alarm.compared(None)
             await one.tell(None)
-        return True
+        return one.has_ended
 
 
 class _Comparison:
@@ -85,6 +86,7 @@ class _Comparison:
         self._configuration = replica.log.configuration
         self._standbys = standbys  # Those that answer.
         self._skipped = 0
+        self.has_ended = False  # All standbys were asked, up to the last row or to a difference.
 
     async def run(self) -> bool:
         """Returns whether all standbys have the same rows, but for stretches that were skipped."""
@@ -107,7 +109,8 @@ class _Comparison:
                 self._replica.partition,
                 self._skipped,
             )
-        return len(self._standbys) == count and not self._skipped
+        self.has_ended = len(self._standbys) == count
+        return self.has_ended and not self._skipped
 
     def _view(self) -> ReadView | None:
         """The state that readers see; None where the comparison has to end."""
@@ -181,13 +184,15 @@ class _Comparison:
             view.sequence,
             view.applied,
         )
-        replica.health.unlike = UnlikeRows(
+        unlike = UnlikeRows(
             pods=pods,
             epoch=self._configuration.epoch,
             sequence=view.sequence,
             offset=view.applied,
         )
-        await self.tell(replica.health.unlike)
+        replica.alarm.compared(unlike)
+        await self.tell(unlike)
+        self.has_ended = replica.health.unlike is unlike  # No configuration has ended it meanwhile.
 
     async def tell(self, unlike: UnlikeRows | None) -> None:
         """Tells the standbys what was found; None where all rows are the same."""

@@ -78,6 +78,7 @@ class Scrubber:
             is_compared = await self._compare(replica)
         except CorruptionError as error:
             self._found(partition, error, replica)
+            is_compared = not health.waits_for_comparison
         except StoreError as error:
             _LOG.info("partition %s was not read for damage: %s", partition, error.message)
             return

@@ -11,6 +11,7 @@ from qss_operator.planning.model import (
     ConditionType,
     StoreStatus,
 )
+from qss_testing.fakes.control_world import spec_of
 from qss_testing.pods.stores import configuration
 
 SOLE = configuration(0, 0)
@@ -44,4 +45,13 @@ def status_with(*assignment: PartitionConfiguration, assigned: str = "1/1") -> S
 def test_the_last_replica_in_sync_is_not_evicted_while_a_standby_is_missing(
     status: StoreStatus, may: bool
 ) -> None:
-    assert may_evict(status) is may
+    assert may_evict(spec_of(standbys=1), status) is may
+
+
+@pytest.mark.parametrize(("assigned", "may"), [("1/1", True), ("0/1", False)])
+def test_a_move_without_standbys_forbids_no_eviction(assigned: str, may: bool) -> None:
+    assert may_evict(spec_of(standbys=0), status_with(ALONE, assigned=assigned)) is may
+
+
+def test_standbys_without_room_forbid_no_eviction() -> None:
+    assert may_evict(spec_of(standbys=1, replicas=1), status_with(ALONE))

@@ -3,6 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
+from qss_core.model import StoreId
+from qss_operator.planning.assignment_state import PODS_STARTING, UnknownAssignment, assess
+from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -10,8 +15,8 @@ from qss_operator.planning.model import (
     StoreStatus,
 )
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import is_ready, is_serving, status_of
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_operator.planning.status import is_ready, status_of
+from qss_testing.fakes.control_world import NOW, World, configuration, resource_of, spec_of
 
 
 def running(**spec: Any) -> World:
@@ -107,3 +112,39 @@ def test_a_store_is_made_on_the_pods_that_stay_where_fewer_are_asked_for_meanwhi
     assert assignment is not None
     assert {pod for entry in assignment for pod in entry.replicas} == {0, 1}
     assert len(world.pods) == 2
+
+
+def test_adopted_volumes_of_more_pods_than_the_spec_asks_for_are_heard_and_emptied() -> None:
+    older = StoreId("older")
+    spec = spec_of(partitions=3, replicas=2, standbys=1)
+    world = World(resource=resource_of(spec, adopt_volumes=older))
+    held = tuple(configuration(n, n, epoch=5, others=((n + 1) % 3,)) for n in range(3))
+    world.scale(2)
+    for pod in world.pods:
+        pod.store_id = older
+        pod.held = tuple(entry for entry in held if pod.ordinal in entry.replicas)
+    assert plan(world.observation()) == [SetReplicas(replicas=3)]
+    found = assess(world.observation())
+    assert isinstance(found, UnknownAssignment)
+    assert found.reason == PODS_STARTING
+    world.scale(3)
+    world.pods[2].store_id, world.pods[2].held = older, held[1:]
+    world.settle(60)
+    assignment = world.status().assignment
+    assert assignment is not None
+    assert all(entry.epoch > 5 for entry in assignment if 2 in held[entry.partition].replicas)
+    assert {pod for entry in assignment for pod in entry.replicas} == {0, 1}
+    assert len(world.pods) == 2
+    assert reason(status_of_world(world), ConditionType.READY)[0] is ConditionStatus.TRUE
+
+
+def test_an_older_configuration_on_a_volume_starts_no_pod() -> None:
+    world = running()
+    status = world.resource.status
+    assert status is not None
+    published = tuple(configuration(n, n % 3, epoch=3) for n in range(6))
+    world.resource = replace(
+        world.resource, status=msgspec.structs.replace(status, assignment=published)
+    )
+    world.pods[0].held = (configuration(0, 0, epoch=2, others=(4,)), *world.pods[0].held[1:])
+    assert not any(isinstance(step, SetReplicas) for step in plan(world.observation()))
