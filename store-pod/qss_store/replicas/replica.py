@@ -30,9 +30,8 @@ from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
-from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.format_change import FormatChange
+from qss_store.replicas.format_change import FormatChange, RowLock
 from qss_store.replicas.peers.active_service import ActiveService
 from qss_store.replicas.peers.follower_progress import FollowerProgress
 from qss_store.replicas.peers.follower_service import FollowerService

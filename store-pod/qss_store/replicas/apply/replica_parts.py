@@ -7,8 +7,8 @@ from qss_core.model import Offset, PartitionConfiguration
 from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
-from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.format_change import RowLock
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.decoded_rows import DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
