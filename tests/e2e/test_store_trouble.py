@@ -37,9 +37,11 @@ def test_the_status_names_a_volume_that_is_not_made(here: Cluster) -> None:
 
 
 def test_an_unsupported_field_is_refused_by_name(here: Cluster) -> None:
-    store = small_store("early", replicas=2, rebalance={"maxWarmupReplicas": 3})
+    store = small_store("early", replicas=2, rebalance={"acceptableRecoveryLagBytes": 3})
     here.apply(store)
-    here.until("qss/early", says("Ready", "Unsupported", "spec.rebalance.maxWarmupReplicas"))
+    here.until(
+        "qss/early", says("Ready", "Unsupported", "spec.rebalance.acceptableRecoveryLagBytes")
+    )
     assert pods_of(here, "early") == []
 
 
