@@ -8,7 +8,8 @@
    refused assignments, indexes that are made anew.
 3. `full_volumes` names volumes with too little free space, and `wishes` the parts of the spec or
    the annotations that are not carried out. Both may make a store Degraded.
-4. `rebalancing` says what moves between pods, what waits, and why.
+4. `rebalancing` says what moves between pods, what waits, and why; also which replicas that were
+   left are not deleted yet.
 5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
 
 Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
@@ -20,5 +21,6 @@ The reasons are constants beside their messages: `reconcile`, `kubernetes.object
 compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names
 five moves at most, and copied shares in tenths.
 
-Tests: `test_status`, `test_full_volumes` and `test_moves` in `tests/unit/qss_operator/planning`.
+Tests: `test_status`, `test_full_volumes`, `test_moves` and `test_rebalancing` in
+`tests/unit/qss_operator/planning`.
 """

@@ -1,8 +1,9 @@
 """Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
@@ -23,26 +24,30 @@ class Rebalance:
     """The partitions that are not where they should be.
 
     `running` have more replicas than the spec asks for, or a learner; `pending` wait for a turn.
+    `leaving` are replicas that no configuration names and that are not deleted yet: a new standby
+    there would begin with their rows.
     """
 
     running: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
     waits_for: str | None = None
     is_paused: bool = False
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
 
     @property
     def moves(self) -> Moves:
-        return Moves(running=len(self.running), pending=len(self.pending))
+        return Moves(running=len(self.running) + len(self.leaving), pending=len(self.pending))
 
     @property
     def moving(self) -> str:
         """The moves that run, of all that are left, as the status shows them."""
-        return f"{len(self.running)}/{len(self.running) + len(self.pending)}"
+        moves = self.moves
+        return f"{moves.running}/{moves.running + moves.pending}"
 
     @property
     def is_over(self) -> bool:
-        return not self.running and not self.pending and self.waits_for is None
+        return self.moves == Moves(running=0, pending=0) and self.waits_for is None
 
     def finding(self) -> Finding:
         """The condition Rebalancing, with the moves in words."""
@@ -50,8 +55,8 @@ class Rebalance:
         all_moves = [*self.running, *self.pending]
         if self.is_paused and all_moves:
             return no, PAUSED, f"spec.rebalance.paused holds up {_told(all_moves)}"
-        if all_moves:
-            return yes, MOVING, f"{_told(all_moves)}"
+        if all_moves or self.leaving:
+            return yes, MOVING, _told([*all_moves, *self.leaving])
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
         said = "every replica is where it should be"
@@ -97,10 +102,25 @@ def rebalance_of(
     return Rebalance(
         running=tuple(running),
         pending=tuple(pending),
+        leaving=tuple(_leaving(observation, entries)),
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
         without_pod=tuple(waiting_pins(observation)),
     )
+
+
+def _leaving(
+    observation: Observation, entries: Mapping[PartitionId, PartitionConfiguration]
+) -> list[str]:
+    """Words the replicas on pods that their partition's configuration does not name."""
+    resource = observation.resource
+    return [
+        f"partition {number}: leaves {resource.name}-{report.ordinal}"
+        for number, entry in sorted(entries.items())
+        for report in sorted(observation.reports.values(), key=lambda one: one.ordinal)
+        if report.store_id == resource.store_id and entry.role_of(report.ordinal) is None
+        if any(replica.configuration.partition == number for replica in report.replicas)
+    ]
 
 
 def _move(observation: Observation, entry: PartitionConfiguration, target: Placement) -> str:

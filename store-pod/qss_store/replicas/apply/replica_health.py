@@ -76,8 +76,8 @@ class ReplicaHealth:
     def was_read(self, at_ms: int, *, is_compared: bool) -> None:
         """Notes and keeps when a pass over all rows ended, at its end or at a damaged block.
 
-        It keeps no end of a pass that found unlike replicas, or none to compare with: a restart
-        forgets both.
+        It keeps no end of a pass that found unlike replicas, or none to compare with: the next
+        pass begins soon.
         """
         self.last_read_ms, self.waits_for_comparison = at_ms, not is_compared
         if self.unlike is not None or self.waits_for_comparison:
