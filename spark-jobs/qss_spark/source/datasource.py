@@ -20,6 +20,7 @@ from qss_spark.options import (
     required,
 )
 from qss_spark.sink.batch_writer import StoreWriter, one_off_batch, one_off_writer
+from qss_spark.source.early_stop import end_quietly_when_stopped
 from qss_spark.source.reader import StoreReader, schema_of
 
 
@@ -47,6 +48,7 @@ class QueryableStateSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in `schema`, which may be fewer than the store has."""
+        end_quietly_when_stopped()
         check_names(self.options, READ_OPTIONS)
         access = Access.of(self.options)
         urls, _ = self._place()
@@ -54,6 +56,7 @@ class QueryableStateSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
         """A writer of one batch: StoreSink's batch, or a one-off batch."""
+        end_quietly_when_stopped()
         columns, access = columns_of(self.options), Access.of(self.options)
         given = self.options.get(BATCH_OPTION)
         if given is not None:

@@ -1,7 +1,8 @@
-"""Ends a worker quietly when Spark no longer needs its rows.
+"""Ends a worker quietly when Spark no longer needs its answer.
 
 If Spark takes only some rows of a reader (`limit`, `show`), the worker writes the others into a
-closed socket. That is harmless, but PySpark prints a traceback for each partition.
+closed socket; so does a worker that plans a read or a write, and has told its error. That is
+harmless, but PySpark prints a traceback, behind the error that a person should see.
 """
 
 import os
@@ -14,13 +15,19 @@ from pyspark import TaskContext
 
 
 def end_quietly_when_stopped() -> None:
-    """In a task's process: ends the process when PySpark writes to a closed socket.
+    """In a worker of Spark: ends the process when PySpark writes to a closed socket.
 
     Other code still gets BrokenPipeError, since the process may run other tasks.
     """
-    if TaskContext.get() is None or threading.current_thread() is not threading.main_thread():
+    is_worker = TaskContext.get() is not None or any(map(_plans, sys.modules))
+    if not is_worker or threading.current_thread() is not threading.main_thread():
         return
     signal.signal(signal.SIGPIPE, _end_where_spark_writes)
+
+
+def _plans(module: str) -> bool:
+    """Whether only a worker that plans with a data source has this module."""
+    return module.startswith("pyspark.sql.worker.")
 
 
 def _end_where_spark_writes(_: int, frame: FrameType | None) -> None:

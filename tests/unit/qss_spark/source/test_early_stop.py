@@ -7,9 +7,8 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-# The writing code belongs to the module in argv[1]; the program ends like PySpark's daemon.
-PROGRAM = """
-import pickle, socket, sys, types
+READS = """
+import pickle
 from pyspark import TaskContext
 from qss_spark.source.reader import StoreReader
 
@@ -17,6 +16,21 @@ TaskContext._setTaskContext(TaskContext())
 reader = StoreReader.__new__(StoreReader)
 reader.is_made = True
 pickle.loads(pickle.dumps(reader))  # As it comes to a task.
+"""
+PLANS = """
+import pyspark.sql.worker.write_into_data_source
+from pyspark.sql.types import StructType
+from qss_core.errors import UnknownParameterError
+from qss_spark.source.datasource import QueryableStateSource
+
+try:
+    QueryableStateSource({"unknown": "1"}).writer(StructType(), overwrite=False)
+except UnknownParameterError:
+    pass
+"""
+# The writing code belongs to the module in argv[1]; the program ends like PySpark's daemon.
+WRITES = """
+import socket, sys, types
 here, there = socket.socketpair()
 there.close()
 module = {"__spec__": types.SimpleNamespace(name=sys.argv[1]), "here": here}
@@ -34,14 +48,15 @@ module["write"]()
 """
 
 
-def run(package: str) -> "subprocess.CompletedProcess[str]":
+def run(package: str, does: str = READS) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, package], capture_output=True, text=True, check=False
+        [sys.executable, "-c", does + WRITES, package], capture_output=True, text=True, check=False
     )
 
 
-def test_a_worker_whose_rows_are_not_wanted_ends_quietly() -> None:
-    ended = run("pyspark.daemon")
+@pytest.mark.parametrize("does", [READS, PLANS], ids=["reads", "plans"])
+def test_a_worker_whose_answer_is_not_wanted_ends_quietly(does: str) -> None:
+    ended = run("pyspark.daemon", does)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
