@@ -1,5 +1,6 @@
 """`qss up --detach` waits for stores and their pods, and ends early where waiting cannot help."""
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -28,7 +29,9 @@ def test_a_wrong_setting_ends_the_wait_early_with_the_words_of_the_pod(
     assert time.monotonic() - began_s < 40
     assert done.code == 4
     error = done.err[done.err.index("error: ") :]
-    assert f"{STORE}-0, {STORE}-1 ended with exit code 2, of wrong settings, restarting; " in error
+    # On a busy machine one pod may end later than the wait for it.
+    told = rf"{STORE}-[01](, {STORE}-1)? ended with exit code 2, of wrong settings, restarting; "
+    assert re.search(told, error), error
     assert "it said last: CRITICAL qss_store: QSS_SCRUB_BYTES_PER_S is a whole number" in error
 
 
