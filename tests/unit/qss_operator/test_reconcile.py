@@ -1,6 +1,6 @@
 """Rounds of one store over fake ports: their writes, their times, and failures."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
@@ -299,31 +299,39 @@ def actives(world: World) -> list[int]:
     return [entry.active for entry in status.assignment]
 
 
-async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_try() -> None:
-    tried_at_s: list[float] = []
+@dataclass(kw_only=True)
+class RefusingRestarts(World):
+    """A cluster whose admission webhook denies restarts."""
 
-    @dataclass(kw_only=True)
-    class Refusing(World):
-        is_refusing: bool = True
+    is_refusing: bool = True
+    tried_at_s: list[float] = field(default_factory=list)
 
-        async def restart(self, store: StoreName, pod: PodState) -> None:
-            if self.is_refusing:
-                tried_at_s.append(self.seconds)
-                raise StartFailedError("admission webhook denied it")
-            await super().restart(store, pod)
+    async def restart(self, store: StoreName, pod: PodState) -> None:
+        if self.is_refusing:
+            self.tried_at_s.append(self.seconds)
+            raise StartFailedError("admission webhook denied it")
+        await super().restart(store, pod)
 
-    world = Refusing(resource=resource_of(spec_of(replicas=3, standbys=1)))
+
+async def refusing_restarts() -> tuple[RefusingRestarts, StoreReconciler]:
+    """A settled store of three pods with rows and one standby."""
+    world = RefusingRestarts(resource=resource_of(spec_of(replicas=3, standbys=1)))
     reconciler = reconciler_of(world)
     await settle(reconciler, world)
     for pod in world.pods:
         pod.written = set(range(world.resource.spec.partitions))
+    return world, reconciler
+
+
+async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_try() -> None:
+    world, reconciler = await refusing_restarts()
     world.template = 1
     short_s = 0.0
     for _ in range(1000):
         await reconciler.run_round()
         world.seconds += 0.2
         short_s += 0.2 if min(in_sync(world)) == 1 else 0.0
-    pauses = [after - before for before, after in pairwise(tried_at_s)]
+    pauses = [after - before for before, after in pairwise(world.tried_at_s)]
     assert pauses == sorted(pauses)
     assert pauses[0] >= 1.0
     assert 60.0 <= pauses[-1] < 63.0
@@ -344,21 +352,7 @@ async def test_a_pod_whose_restart_is_refused_is_in_sync_again_until_the_next_tr
 
 async def test_an_active_that_a_person_chose_does_not_come_back_between_two_tries() -> None:
     """It would be handed over again for each try of its pod's restart."""
-
-    @dataclass(kw_only=True)
-    class Refusing(World):
-        is_refusing: bool = True
-
-        async def restart(self, store: StoreName, pod: PodState) -> None:
-            if self.is_refusing:
-                raise StartFailedError("admission webhook denied it")
-            await super().restart(store, pod)
-
-    world = Refusing(resource=resource_of(spec_of(replicas=3, standbys=1)))
-    reconciler = reconciler_of(world)
-    await settle(reconciler, world)
-    for pod in world.pods:
-        pod.written = set(range(world.resource.spec.partitions))
+    world, reconciler = await refusing_restarts()
     chosen = actives(world)
     pins = ",".join(f"{partition}={pod}" for partition, pod in enumerate(chosen))
     world.resource = replace(world.resource, actives=pins)
