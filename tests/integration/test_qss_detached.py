@@ -35,6 +35,16 @@ def test_a_wrong_setting_ends_the_wait_early_with_the_words_of_the_pod(
     assert "it said last: CRITICAL qss_store: QSS_SCRUB_BYTES_PER_S is a whole number" in error
 
 
+def test_all_pods_that_end_of_wrong_settings_are_named(qss: Qss) -> None:
+    """These end at once: the wait for the others is long enough for them."""
+    program = qss.directory / "pod.sh"
+    program.write_text('echo "CRITICAL qss_store: QSS_X is unknown" >&2; exit 2')
+    done = Qss(qss.directory, ("/bin/sh", str(program))).up(timeout_s=60)
+    assert done.code == 4
+    told = f"{STORE}-0, {STORE}-1 ended with exit code 2, of wrong settings, restarting; "
+    assert told in done.err[done.err.index("error: ") :], done.err
+
+
 def test_a_store_that_serves_without_a_pod_is_told_not_to_be_waited_for(qss: Qss) -> None:
     store = manifest(standbys=1)
     assert qss.up(store).code == 0
