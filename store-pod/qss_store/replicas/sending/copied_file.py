@@ -1,22 +1,34 @@
 """A file of a database that a learner copies; threads write it."""
 
 import os
-from io import BufferedIOBase
+from io import BufferedIOBase, FileIO
 from pathlib import Path
 from threading import Lock
 
+from qss_core.errors import StoreError
 from qss_store.replication.frames import read_frames
 from qss_store.storage.database_files import translated_os_error
 
 
 class CopiedFile:
-    """A new file, which grows by whole frames."""
+    """A new file, which grows by whole frames.
+
+    A copy that is cancelled does not know whether a thread still opens the file: what was closed
+    stays closed.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Makes the file. Raises OSError."""
-        self._file = path.open("wb", buffering=0)
+        self._path = path
+        self._file: FileIO | None = None
+        self._is_closed = False
         self._used = Lock()
         self.size = 0  # Bytes that were written.
+
+    def open(self) -> None:
+        """Makes the file, unless it was closed before. Raises OSError."""
+        with self._used:
+            if not self._is_closed:
+                self._file = self._path.open("wb", buffering=0)
 
     def take(self, source: BufferedIOBase) -> None:
         """Writes the frames of a source, each once it is whole.
@@ -30,7 +42,7 @@ class CopiedFile:
         left, at = data, self.size
         while left:
             try:
-                written = os.pwrite(self._file.fileno(), left, at)
+                written = os.pwrite(self._number(), left, at)
             except OSError as error:
                 raise translated_os_error(error) from error
             left, at = left[written:], at + written
@@ -39,11 +51,18 @@ class CopiedFile:
     def end(self) -> None:
         """Makes the bytes durable, and closes the file. Raises OSError."""
         try:
-            os.fsync(self._file.fileno())
+            os.fsync(self._number())
         finally:
             self.close()
 
     def close(self) -> None:
-        """Closes the file once nothing writes it."""
+        """Closes the file once nothing writes it; what is closed already stays so."""
         with self._used:
-            self._file.close()
+            self._is_closed = True
+            if self._file is not None:
+                self._file.close()
+
+    def _number(self) -> int:
+        if self._file is None:
+            raise StoreError(f"the copied file {self._path.name} is not open")
+        return self._file.fileno()

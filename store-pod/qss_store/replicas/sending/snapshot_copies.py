@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
@@ -103,12 +104,14 @@ class SnapshotCopies:
         _LOG.info("partition %s: %s bytes are copied", partition, total)
         copies, done = self._pod.registry.copies, 0
         ending: asyncio.Task[None] | None = None  # One file is synced while the next one comes.
+        opened: list[CopiedFile] = []
         try:
             for file in manifest.files:
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
                 )
                 copied = await self._fetch_file(source, manifest.snapshot, file, path)
+                opened.append(copied)
                 before, ending = ending, asyncio.create_task(run_blocking(copied.end))
                 if before is not None:
                     await before
@@ -120,6 +123,7 @@ class SnapshotCopies:
             copies.pop(partition, None)
             if ending is not None:
                 await asyncio.gather(ending, return_exceptions=True)
+            await run_blocking(_close, opened)
             end = SnapshotEnd(snapshot=manifest.snapshot)
             try:
                 await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))
@@ -132,9 +136,10 @@ class SnapshotCopies:
         """A file with all its bytes; after a failure it goes on behind what it has."""
         if Path(file.name).name != file.name or file.name.startswith("."):
             raise CorruptionError(f"{file.name!r} is no name of a database's file")
-        target = await run_blocking(CopiedFile, path / file.name)
+        target = CopiedFile(path / file.name)
         tries = 0
         try:
+            await run_blocking(target.open)
             while target.size < file.size:
                 before = target.size
                 try:
@@ -184,6 +189,11 @@ class SnapshotCopies:
     async def _ask(self, pod: Ordinal, path: str, body: bytes) -> bytes:
         address = self._pod.registry.address(pod)
         return await self._transport.send(f"{address.changelog}/{path}", body, self._timeout_s)
+
+
+def _close(files: Sequence[CopiedFile]) -> None:
+    for file in files:
+        file.close()
 
 
 def _begin(path: Path) -> None:
