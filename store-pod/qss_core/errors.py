@@ -5,7 +5,7 @@ what to do next.
 """
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class Retry(StrEnum):
@@ -32,6 +32,13 @@ class StoreError(Exception):
     def __str__(self) -> str:
         """The code and the message, for tracebacks and Spark's failed queries."""
         return f"{self.code}: {self.message}"
+
+    def once_more(self) -> Self:
+        """This error, to raise a kept one again, without the frames of those who got it before.
+
+        Each frame keeps its variables, and so the rows of its request, in memory.
+        """
+        return self.with_traceback(None)
 
 
 # --- The request is wrong.

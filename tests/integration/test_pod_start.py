@@ -4,9 +4,12 @@ import asyncio
 from pathlib import Path
 from random import Random  # noqa: TID251 a network without faults rolls no dice.
 
+import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Epoch
+from qss_core.errors import DiskFullError, WrongStoreError
+from qss_core.model import Epoch, StoreAssignment
+from qss_store.storage.engine import Engine
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.pods.stores import open_rocksdb
 
@@ -27,4 +30,47 @@ async def test_a_starting_pod_takes_the_assignment_that_came_while_it_waited(
     services.pod.remember()
     await asyncio.gather(services.pod.assign(assignment), services.pod.start())
     assert services.pod.registry.local(0).log.configuration == newer
+    await services.pod.close()
+
+
+def with_another_serde(made: StoreAssignment) -> StoreAssignment:
+    return replace(made, definition=replace(made.definition, value_serde="int64"))
+
+
+async def test_a_pod_whose_partitions_all_wait_to_be_opened_takes_no_other_schema(
+    tmp_path: Path,
+) -> None:
+    """Their rows are on its volume: the assignment would be kept, and nothing would open again."""
+    made, network = make_assignment(2, pods=1), FaultyNetwork(Random(0), 0.0)
+    first = Services(0, tmp_path, open_rocksdb(), network)
+    await first.pod.start()
+    await first.pod.assign(made)
+    await first.pod.close()
+
+    def full(path: Path) -> Engine:
+        raise DiskFullError(f"the volume of {path} is full")
+
+    services = Services(0, tmp_path, full, network)
+    await services.pod.start()
+    assert len(services.pod.report().lost) == 2
+    with pytest.raises(WrongStoreError, match=r"spec\.store\.value\.serde"):
+        await services.pod.assign(with_another_serde(made))
+    assert services.pod.registry.assignment == made
+    await services.pod.close()
+
+
+async def test_a_pod_that_has_not_opened_its_volume_yet_takes_no_other_schema(
+    tmp_path: Path,
+) -> None:
+    made, network = make_assignment(1, pods=1), FaultyNetwork(Random(0), 0.0)
+    first = Services(0, tmp_path, open_rocksdb(), network)
+    await first.pod.start()
+    await first.pod.assign(made)
+    await first.pod.close()
+    services = Services(0, tmp_path, open_rocksdb(), network)
+    services.pod.remember()
+    with pytest.raises(WrongStoreError, match=r"spec\.store\.value\.serde"):
+        await services.pod.assign(with_another_serde(made))
+    await services.pod.start()
+    assert services.pod.registry.local(0).log.configuration == made.partitions[0]
     await services.pod.close()

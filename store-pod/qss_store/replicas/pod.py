@@ -185,10 +185,11 @@ class Pod:
         """
         async with self._assigning:
             if self._file.unreadable is not None and not is_emptied:
-                raise self._file.unreadable
+                raise self._file.unreadable.once_more()
             held = self.registry.assignment
-            uid, has_replicas = self._config.resource_uid, bool(self.registry.replicas)
-            check_assignment(assignment, self.store, uid, held, has_replicas=has_replicas)
+            uid, here = self._config.resource_uid, self.registry.has_replicas
+            may_have = here or not self.has_opened
+            check_assignment(assignment, self.store, uid, held, has_replicas=may_have)
             assignment = self.registry.not_older(assignment)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
@@ -261,7 +262,7 @@ class Pod:
         """Opens the partitions that wait to be opened."""
         async with self._assigning:
             held = self.registry.placed()
-            ones = [held.partitions[number] for number in self._unopened.waiting]
+            ones = [one for one in held.partitions if one.partition in self._unopened.waiting]
             if any([await self._place(held, one, was_here=True) for one in ones]):
                 await self._take(held)
                 self.send_signal.assigned()

@@ -67,6 +67,11 @@ class Registry:
         """The assignment; None before the pod got one."""
         return self._file.assignment
 
+    @property
+    def has_replicas(self) -> bool:
+        """Whether the pod has replicas, open or not."""
+        return bool(self.replicas or self.unopened.partitions)
+
     def not_older(self, assignment: StoreAssignment) -> StoreAssignment:
         """The assignment as the volume keeps it. Raises StaleEpochError for an older one."""
         known = None if self.assignment is None else self.configuration

@@ -188,8 +188,10 @@ class Replica:
         """The failure as writers get it: they wait where another replica can take over."""
         configuration = self.log.configuration
         is_alone = configuration.in_sync == (configuration.active,) == (self.log.pod,)
-        if self.failure is None or is_alone or not self.health.has_stopped:
-            return self.failure
+        if self.failure is None:
+            return None
+        if is_alone or not self.health.has_stopped:
+            return self.failure.once_more()
         return NotReadyError(
             f"the replica of partition {self.partition} on pod {self.log.pod} has failed, and "
             f"another one has to take over: {self.failure.message}"
@@ -263,8 +265,8 @@ class Replica:
         as `check_active`, DiskFullError (then no entry was appended) and the replica's failure.
         """
         self.check_active()
-        if self.failure:
-            raise self.refusal or self.failure
+        if refusal := self.refusal:
+            raise refusal
         try:
             return self.pending.append(command, payload, decoded)
         except (CorruptionError, PassingError) as error:

@@ -29,8 +29,8 @@ def check_assignment(
     An operator that was paused may send the assignment of a deleted store to the pods of a store
     that has its name. `resource_uid` is that of the pod's store; "" where the pod was not told it.
 
-    Raises it also, in a pod that `has_replicas`, for a schema that is not that of their rows,
-    and MalformedRequestError for a format that the store's type lacks.
+    Raises it also for another number of partitions, for another schema in a pod that
+    `has_replicas`, open or not, and MalformedRequestError for a format that the store's type lacks.
     """
     definition = assignment.definition
     if definition.name != store:
@@ -51,7 +51,7 @@ def check_assignment(
             "queryablestate.dev/adopt-volumes",
             store_id=held.definition.store_id,
         )
-    if held and has_replicas:
+    if held and (has_replicas or held.definition.partitions != definition.partitions):
         check_schema(held.definition, definition)
 
 

@@ -73,7 +73,7 @@ class Unopened:
         """
         if waits := self.waiting.get(partition):
             if waits.code != StoreError.code:
-                raise waits
+                raise waits.once_more()
             raise NotReadyError(
                 f"partition {partition} of pod {pod} waits to be opened: {waits.message}"
             ) from waits

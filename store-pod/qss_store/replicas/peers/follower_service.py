@@ -161,7 +161,7 @@ class FollowerService:
         if health.has_stopped and not isinstance(health.failure, StoreTypeFailedError):
             # A copy of the active's database makes it anew, as after damage.
             raise CorruptionError(f"the replica has failed: {health.failure.message}")
-        raise health.failure
+        raise health.failure.once_more()
 
     def _check_damage(self, append: Append) -> None:
         """Refuses entries of an active without damage, so that this learner is made anew from it.

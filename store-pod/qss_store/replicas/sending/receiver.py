@@ -64,7 +64,7 @@ class Receiver:
         """
         partition, replica = self._standby(request.store_id, request.configuration)
         if replica.health.damage is not None:
-            raise replica.health.damage
+            raise replica.health.damage.once_more()
         if request.version != DIGEST_VERSION:
             return CompareAnswer(digest=None)
         if not 0 <= request.rows <= ROWS_MAX:

@@ -24,12 +24,12 @@ POD = PodAddress(
 WINDOW = {"window_size_ms": 60_000, "retention_ms": 3_600_000}
 
 
-def assignment(resource_uid: str) -> StoreAssignment:
+def assignment(resource_uid: str, partitions: int = 1) -> StoreAssignment:
     return StoreAssignment(
-        definition=make_definition(partitions=1),
+        definition=make_definition(partitions=partitions),
         settings=StoreSettings(),
         pods=(POD,),
-        partitions=(configuration(0, 0),),
+        partitions=tuple(configuration(number, 0) for number in range(partitions)),
         resource_uid=resource_uid,
     )
 
@@ -92,3 +92,11 @@ def test_a_pod_without_replicas_takes_another_schema_than_it_was_told_before() -
     wrong = assignment("a")
     right = replace(wrong, definition=replace(wrong.definition, value_serde="int64"))
     check_assignment(right, STORE, "a", wrong, has_replicas=False)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_no_pod_takes_another_number_of_partitions(partitions: int) -> None:
+    """Also a pod without replicas keeps the configurations of all partitions."""
+    sent, held = assignment("a", partitions), assignment("a", 2)
+    with pytest.raises(WrongStoreError, match=rf"spec\.partitions 2, not {partitions}"):
+        check_assignment(sent, STORE, "a", held, has_replicas=False)
