@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
@@ -224,11 +224,18 @@ def _why_behind_of(
             )
         if replica.state == _BEHIND:
             return _why_behind(report, replica, replica.completed)
-        # Every partition has applied the batches that were complete in the round before.
+        # Every active has applied the batches that were complete in the round before; a standby
+        # that becomes the active tells its own state until it has taken the epoch.
         before = observation.completed
-        if replica.state == _SERVING and before is not None and replica.sequence < before:
+        if before is not None and replica.sequence < before and _is_led(replica, entry):
             return _why_behind(report, replica, before)
     return None
+
+
+def _is_led(replica: ReplicaReport, entry: PartitionConfiguration) -> bool:
+    """Whether the report is of an active that has applied its log in the epoch that holds."""
+    is_active = replica.role is Role.ACTIVE and replica.state == _SERVING
+    return is_active and replica.configuration.epoch >= entry.epoch
 
 
 def _why_behind(report: ReplicasReport, replica: ReplicaReport, completed: int | None) -> str:

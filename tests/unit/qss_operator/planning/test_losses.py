@@ -1,11 +1,13 @@
 """Partitions that lack batches: what the status says, and how a person accepts the loss."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from msgspec import structs
 
-from qss_core.model import Epoch, PartitionId, Sequence
+from qss_core.model import Epoch, PartitionId, Role, Sequence
+from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.losses import lacking
 from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
 from qss_operator.planning.plan import plan
@@ -203,3 +205,29 @@ def test_what_was_complete_a_round_ago_is_missed_also_where_the_pods_do_not_say_
     assert told is not None
     assert told.status is ConditionStatus.TRUE
     assert "holds sequence 1, and at least 2 was completed" in told.message
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda one: structs.replace(one, role=Role.STANDBY),
+        lambda one: structs.replace(one, state="opening"),
+    ],
+    ids=["standby", "opening"],
+)
+def test_a_new_active_that_has_not_begun_its_epoch_did_not_go_back(
+    before: Callable[[ReplicaReport], ReplicaReport],
+) -> None:
+    """A standby applies later than its active: the status advised to accept a loss meanwhile."""
+    world = running_store()
+    seen = replace(world.observation(), completed=Sequence(2))
+    held = world.status().assignment
+    assert held is not None
+    assert lacking(seen, held), "actives in their epoch lack what was complete"
+    reports = {
+        pod: structs.replace(report, replicas=tuple(before(one) for one in report.replicas))
+        for pod, report in seen.reports.items()
+    }
+    assert not lacking(replace(seen, reports=reports), held)
+    newer = tuple(structs.replace(one, epoch=Epoch(one.epoch + 1)) for one in held)
+    assert not lacking(seen, newer), "an active of an earlier epoch may have been left behind"
