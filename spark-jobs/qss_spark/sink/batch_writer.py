@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,6 +34,7 @@ from qss_client.writes.batch import (
 from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
 from qss_core.wire.chunk_ids import name_attempt, name_group
+from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped, warn_of_unaligned
@@ -62,6 +64,11 @@ class StoreWriter(DataSourceArrowWriter):
         self._access = access
         self._columns = columns
         self._encoder().check_schema(schema)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Runs when a worker gets the writer: Spark may want no answer of a task that failed."""
+        self.__dict__.update(state)
+        end_quietly_when_stopped()
 
     def _definition(self) -> StoreDefinition:
         return self._batch.definition

@@ -9,6 +9,7 @@ from qss_client.addresses import find_urls
 from qss_client.writes.batch import WRITE_LIMITS, discover
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition
+from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import (
     BATCH_OPTION,
     READ_OPTIONS,
@@ -20,7 +21,6 @@ from qss_spark.options import (
     required,
 )
 from qss_spark.sink.batch_writer import StoreWriter, one_off_batch, one_off_writer
-from qss_spark.source.early_stop import end_quietly_when_stopped
 from qss_spark.source.reader import StoreReader, schema_of
 
 

@@ -35,8 +35,8 @@ from qss_core.model import Isolation, Partitioner, StoreDefinition, StoreType
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes.registry import serde_of
+from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import Access
-from qss_spark.source.early_stop import end_quietly_when_stopped
 from qss_spark.source.read_bounds import bounds_of
 from qss_spark.time_columns import WINDOW_END
 

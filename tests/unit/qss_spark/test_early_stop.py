@@ -1,4 +1,4 @@
-"""A worker ends silently when Spark wants no more rows, and reports every other error."""
+"""A worker ends silently when Spark wants no answer of it, and reports every other error."""
 
 import subprocess
 import sys
@@ -16,6 +16,16 @@ TaskContext._setTaskContext(TaskContext())
 reader = StoreReader.__new__(StoreReader)
 reader.is_made = True
 pickle.loads(pickle.dumps(reader))  # As it comes to a task.
+"""
+STAGES = """
+import pickle
+from pyspark import TaskContext
+from qss_spark.sink.batch_writer import StoreWriter
+
+TaskContext._setTaskContext(TaskContext())
+writer = StoreWriter.__new__(StoreWriter)
+writer.is_made = True
+pickle.loads(pickle.dumps(writer))  # As it comes to a task.
 """
 PLANS = """
 import pyspark.sql.worker.write_into_data_source
@@ -54,7 +64,7 @@ def run(package: str, does: str = READS) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("does", [READS, PLANS], ids=["reads", "plans"])
+@pytest.mark.parametrize("does", [READS, STAGES, PLANS], ids=["reads", "stages", "plans"])
 def test_a_worker_whose_answer_is_not_wanted_ends_quietly(does: str) -> None:
     ended = run("pyspark.daemon", does)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -1,8 +1,8 @@
 """Ends a worker quietly when Spark no longer needs its answer.
 
 If Spark takes only some rows of a reader (`limit`, `show`), the worker writes the others into a
-closed socket; so does a worker that plans a read or a write, and has told its error. That is
-harmless, but PySpark prints a traceback, behind the error that a person should see.
+closed socket; so does a worker that has told its error while it planned or wrote. That is harmless,
+but PySpark prints a traceback, behind the error that a person should see.
 """
 
 import os
