@@ -28,10 +28,7 @@ from qss_core.model import (
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.group_sync import GroupSync
-from qss_store.replicas.opening.assignment_checks import (
-    check_assignment,
-    check_retirement,
-)
+from qss_store.replicas.opening.assignment_checks import check_retirement
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.retirement import Retirement
@@ -46,6 +43,7 @@ from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.kept_files import Volume
+from qss_store.replicas.volume.promised_lease import PromisedLease
 from qss_store.replicas.volume.sync_marks import SyncMarks
 from qss_store.replicas.volume.volume_watch import VolumeWatch
 from qss_store.replication.lease import Support
@@ -96,6 +94,7 @@ class Pod:
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self.send_signal = SendSignal()
         self._promises: dict[PartitionId, Support] = {}
+        self._promised_lease = PromisedLease(volume)
         self._syncs = GroupSync()
         self.marks = SyncMarks(
             self._volume,
@@ -187,10 +186,8 @@ class Pod:
             if self._file.unreadable is not None and not is_emptied:
                 raise self._file.unreadable.once_more()
             held = self.registry.assignment
-            uid, here = self._config.resource_uid, self.registry.has_replicas
-            may_have = here or not self.has_opened
-            check_assignment(assignment, self.store, uid, held, has_replicas=may_have)
-            assignment = self.registry.not_older(assignment)
+            has_opened = self.has_opened
+            assignment = self.registry.checked(assignment, self._config, has_opened=has_opened)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied
@@ -375,6 +372,7 @@ class Pod:
             take_out=self.taking_out.begin,
             slices=self.slices,
             promises=self._promises,
+            lease=self._promised_lease,
             send=self.send_signal.wake,
             indexing=self.indexing,
             refusal=self._refusal,

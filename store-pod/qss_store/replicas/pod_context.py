@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from qss_client.clock import Clock
 from qss_core.errors import StoreError
@@ -37,6 +38,16 @@ class PodConfig:
     free_databases: Callable[[], object] = gc.collect
 
 
+class LeaseMemory(Protocol):
+    """The longest lease that a pod has promised, as its volume keeps it."""
+
+    def at_start_s(self, lease_s: float, now_s: float) -> float:
+        """The lease that an earlier process may have promised, at least `lease_s`."""
+
+    def promise(self, lease_s: float, now_s: float) -> None:
+        """Keeps a lease before it is promised. Raises DiskFullError."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodContext:
     """The parts that all replicas of a pod share."""
@@ -54,6 +65,7 @@ class PodContext:
     slices: SliceLimits  # The limits of the slices of a commit's rows.
     # By partition: the promises that this process has given to actives.
     promises: MutableMapping[PartitionId, Support]
+    lease: "LeaseMemory"  # The longest lease among them, which outlives the process.
     send: Callable[[], None]  # Has the senders look for entries and watermarks of actives.
     indexing: Indexing | None = None  # Only a store of a user's own type has one.
     refusal: StoreError | None = None  # Why no replica may serve: the pod lacks the store's type.

@@ -26,7 +26,11 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.wire.replica_reports import CopyReport, ReplicasReport
-from qss_store.replicas.opening.assignment_checks import check_not_older, partitions_of
+from qss_store.replicas.opening.assignment_checks import (
+    check_assignment,
+    check_not_older,
+    partitions_of,
+)
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
@@ -67,14 +71,19 @@ class Registry:
         """The assignment; None before the pod got one."""
         return self._file.assignment
 
-    @property
-    def has_replicas(self) -> bool:
-        """Whether the pod has replicas, open or not."""
-        return bool(self.replicas or self.unopened.partitions)
+    def checked(
+        self, assignment: StoreAssignment, config: PodConfig, *, has_opened: bool
+    ) -> StoreAssignment:
+        """The assignment as the volume keeps it; raises as `assignment_checks`.
 
-    def not_older(self, assignment: StoreAssignment) -> StoreAssignment:
-        """The assignment as the volume keeps it. Raises StaleEpochError for an older one."""
-        known = None if self.assignment is None else self.configuration
+        A pod that has not opened its replicas may have some.
+        """
+        held, here = self.assignment, bool(self.replicas or self.unopened.partitions)
+        has_replicas = here or not has_opened
+        check_assignment(
+            assignment, self._store, config.resource_uid, held, has_replicas=has_replicas
+        )
+        known = None if held is None else self.configuration
         check_not_older(assignment, self.process, self._generation, known)
         self._generation = assignment.generation or self._generation
         return assignment.plain

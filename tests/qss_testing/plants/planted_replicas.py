@@ -162,7 +162,7 @@ REPLICA_PLANTS = (
         (
             Change(
                 f"{_PEERS}/follower_service.py",
-                "Support({}) if is_new else started(self._now_s(), lease_s)",
+                "Support({}) if is_new else started(now_s, promised_s)",
                 "Support({})",
             ),
         ),

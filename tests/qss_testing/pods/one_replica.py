@@ -12,7 +12,7 @@ from qss_core.model import (
     StoreSettings,
 )
 from qss_store.replicas.group_sync import GroupSync
-from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.pod_context import LeaseMemory, PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
@@ -24,6 +24,14 @@ from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.stores import configuration, make_definition
 
 
+class _NoOlderLease:
+    def at_start_s(self, lease_s: float, now_s: float) -> float:
+        return lease_s
+
+    def promise(self, lease_s: float, now_s: float) -> None:
+        pass
+
+
 @asynccontextmanager
 async def started_replica(
     engine: Engine,
@@ -33,6 +41,7 @@ async def started_replica(
     held: PartitionConfiguration | None = None,
     clock: SetClock | None = None,
     definition: StoreDefinition | None = None,
+    lease: LeaseMemory | None = None,
 ) -> AsyncIterator[Replica]:
     """Partition 0 of a store with one partition, started; by default the sole one, on pod 0."""
     syncs = GroupSync()
@@ -49,6 +58,7 @@ async def started_replica(
         take_out=take_out,
         slices=slice_limits(Settings(), is_indexed=False),
         promises={},
+        lease=lease or _NoOlderLease(),
         send=lambda: None,
     )
     replica = Replica(

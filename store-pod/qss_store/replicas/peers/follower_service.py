@@ -51,7 +51,9 @@ class FollowerService:
         # A replica that was opened again, or copied, keeps what this process has promised.
         if partition not in promises:
             is_new = changelog.may_act or changelog.has_begun
-            promises[partition] = Support({}) if is_new else started(self._now_s(), lease_s)
+            now_s = self._now_s()
+            promised_s = parts.context.lease.at_start_s(lease_s, now_s)
+            promises[partition] = Support({}) if is_new else started(now_s, promised_s)
         self._partition, self._promises = partition, promises
         self._active_silent_after_s = self._now_s() + lease_s * MARGIN
 
@@ -122,6 +124,7 @@ class FollowerService:
         self._freshness.heard(append, changelog.log.applied)
         self.is_compared = True
         now_s = self._now_s()
+        parts.context.lease.promise(lease_s, now_s)
         before = self._promises[self._partition]
         self._promises[self._partition] = answered(
             before, Term(append.configuration.epoch, process), now_s, lease_s

@@ -10,7 +10,9 @@
    names only what is durable, so a crash in between refuses nothing.
 4. `volume_watch` looks once a second. While less than 64 MiB are free, batches are refused and
    reads go on; when the directory is gone, or another one, the pod ends.
-5. `scrubber` reads all rows slowly, reports the damage that it meets, and then has the rows
+5. `promised_lease` keeps the longest lease that the pod promised to an active: a process that
+   starts does not know its promises, and waits as long before it helps another one.
+6. `scrubber` reads all rows slowly, reports the damage that it meets, and then has the rows
    compared with those of standbys.
 
 A replica that is behind, or was not compared yet, keeps its old mark: a newer one would refuse the
@@ -18,6 +20,7 @@ files that a person brings back. A mark is deleted before its database is. Files
 whole by `kept_files.replace_file`: after a crash the volume has the old file or the new one.
 
 `kept_files.Volume` knows the paths of databases and leftovers. Of `replicas` the package imports
-only `replica` and `group_sync`. Tests: `test_sync_marks` and `test_volume_watch` (unit),
-`test_damage_of_kept_files`, `test_scrubber` and `test_full_volume_told` (integration).
+only `replica` and `group_sync`. Tests: `test_sync_marks`, `test_volume_watch` and
+`test_promised_lease` (unit), `test_damage_of_kept_files`, `test_scrubber` and
+`test_full_volume_told` (integration).
 """
