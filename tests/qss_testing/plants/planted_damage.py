@@ -349,9 +349,9 @@ DAMAGE_PLANTS = (
         "a partition of unlike replicas keeps any of them when its standbys go",
         (
             Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "        and active.unlike is not None\n",
-                "        and active.unlike is active\n",
+                f"{_MEMBERSHIP}/unlike.py",
+                "        and active.unlike is not None\n    }\n",
+                "        and active.unlike is active\n    }\n",
             ),
         ),
         "tests/unit/qss_operator/test_unlike_replicas.py"

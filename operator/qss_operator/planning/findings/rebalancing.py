@@ -33,6 +33,7 @@ class Rebalance:
     leaving: tuple[str, ...] = ()
     waits_for: str | None = None
     is_paused: bool = False
+    held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
 
     @property
@@ -60,6 +61,9 @@ class Rebalance:
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
         said = "every replica is where it should be"
+        if self.held_up:
+            numbers = listed([str(number) for number in self.held_up])
+            said = f"partition {numbers} stays while its replicas differ: see Degraded"
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
@@ -103,6 +107,7 @@ def rebalance_of(
         running=tuple(running),
         pending=tuple(pending),
         leaving=tuple(_leaving(observation, entries)),
+        held_up=targets.held_up,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
         without_pod=tuple(waiting_pins(observation)),

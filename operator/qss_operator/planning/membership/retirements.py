@@ -2,6 +2,7 @@
 
 from qss_core.model import PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_operator.planning.membership.unlike import is_evidence
 from qss_operator.planning.model import Observation, RetireReplica, replica_of
 
 LEFT_REPLICA_HAS_MORE = "LeftReplicaHasMore"
@@ -16,7 +17,8 @@ def retirements(
 
     Every replica that a configuration names has to hold it, and its active has to serve in it, on a
     pod that has compared its data: until then the left replica may have what another one lacks.
-    A replica that has more than its active is kept: the active's volume went back.
+    A replica that has more than its active is kept: the active's volume went back. So is one whose
+    rows differ from those of the active.
     """
     return [
         RetireReplica(
@@ -29,6 +31,7 @@ def retirements(
         if report.store_id == store_id
         and (active := _held_everywhere(observation, entry)) is not None
         and not _has_more(left, active)
+        and not is_evidence(observation, active, report.ordinal)
     ]
 
 
