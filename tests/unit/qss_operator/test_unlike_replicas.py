@@ -18,7 +18,8 @@ from qss_core.model import (
 )
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport, UnlikeRows
 from qss_operator.planning.findings.obstacles import unlike_message
-from qss_operator.planning.model import ConditionType, Observation
+from qss_operator.planning.model import ConditionType, Observation, RetireReplica
+from qss_operator.planning.plan import plan
 from qss_testing.fakes.control_world import World, resource_of, spec_of
 
 _ROUNDS = 200
@@ -129,6 +130,27 @@ def test_a_restart_hands_an_active_over_although_its_standbys_have_other_rows() 
     assert {pod.template for pod in world.pods} == {1}
 
 
+def test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows() -> None:
+    """A person who sets the old number again too early gets new copies all the same."""
+    world = running(replicas=2, standbys=1, partitions=2)
+    world.ask_for(replicas=2, standbys=0, partitions=2)
+    steps = plan(world.observation())
+    while any(not isinstance(step, RetireReplica) for step in steps):
+        for step in steps:
+            if not isinstance(step, RetireReplica):
+                world.apply(step)
+        steps = plan(world.observation())
+    assert {len(entry.replicas) for entry in entries_of(world)} == {1}
+    world.ask_for(replicas=2, standbys=1, partitions=2)
+    late = plan(world.observation())
+    assert [type(step) for step in late] == [RetireReplica, RetireReplica]
+    for step in late:
+        world.apply(step)
+    assert [len(pod.held) for pod in world.pods] == [1, 1]
+    world.run()
+    assert {len(entry.in_sync) for entry in entries_of(world)} == {2}
+
+
 def replicas_of(world: World) -> dict[PartitionId, set[Ordinal]]:
     return {entry.partition: {*entry.replicas} for entry in entries_of(world)}
 
@@ -225,4 +247,5 @@ def test_the_message_says_what_to_do_also_for_many_partitions() -> None:
     assert len(said) <= 1024
     assert "and 61 more" in said
     assert "set spec.standbys to 0" in said
+    assert "wait until Rebalancing says NothingToMove" in said
     assert said.endswith("Leave the volumes alone: each has the rows of other partitions, too")

@@ -25,7 +25,7 @@ class Rebalance:
 
     `running` have more replicas than the spec asks for, or a learner; `pending` wait for a turn.
     `leaving` are replicas that no configuration names and that are not deleted yet: a new standby
-    there would begin with their rows.
+    there waits for that.
     """
 
     running: tuple[str, ...] = ()

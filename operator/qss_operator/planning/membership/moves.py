@@ -146,7 +146,8 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
     """The next configurations of the partitions that move, by partition.
 
     A partition without its replicas gets them at once; of those that only move,
-    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves.
+    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves. A pod
+    that still has a replica which the partition has left gets the next one when that is deleted.
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys
@@ -161,6 +162,9 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if entry is None or not _is_served(observation.reports, entry):
             continue
         added = [pod for pod in target.replicas if pod not in entry.replicas]
+        # A replica that the partition has left would come back with its own rows, and not be copied.
+        if any(_is_left(observation.reports, pod, number) for pod in added):
+            continue
         is_short = len(entry.replicas) < copies
         if spec.rebalance.paused and not is_short:
             continue
@@ -172,6 +176,15 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if taken is not None:
             found[number] = taken
     return found
+
+
+def _is_left(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, partition: PartitionId
+) -> bool:
+    """Whether a pod outside of the configuration has a replica, or waits to open one."""
+    report = reports[pod]
+    held = {one.configuration.partition for one in report.replicas}
+    return partition in held | {one.partition for one in report.lost if one.is_waiting}
 
 
 def is_placed(entry: PartitionConfiguration, target: Placement) -> bool:
