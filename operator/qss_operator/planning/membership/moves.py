@@ -162,7 +162,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if entry is None or not _is_served(observation.reports, entry):
             continue
         added = [pod for pod in target.replicas if pod not in entry.replicas]
-        # A replica that the partition has left would come back with its own rows, and not be copied.
+        # A replica that the partition has left would come back with its own rows.
         if any(_is_left(observation.reports, pod, number) for pod in added):
             continue
         is_short = len(entry.replicas) < copies

@@ -206,6 +206,9 @@ def test_where_two_pods_hold_one_epoch_and_none_is_certain_all_else_goes_on(
         assert condition is not None
         assert condition.reason == ASSIGNMENT_UNKNOWN
         assert "partition 0: word-counts-0, word-counts-1 hold different" in condition.message
+    rebalancing = world.status().condition(ConditionType.REBALANCING)
+    assert rebalancing is not None
+    assert rebalancing.reason == "NothingToMove", "no pod deletes a disputed replica"
 
 
 def test_entries_that_no_active_of_their_configuration_holds_do_not_win() -> None:
