@@ -53,6 +53,7 @@ class SimulatedPod:
     # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)  # Lost partitions that wait for room.
     answering: set[int] = field(default_factory=set)  # Partitions that readers may ask.
     misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
@@ -139,6 +140,7 @@ class SimulatedPod:
                 LostReplica(
                     partition=PartitionId(number),
                     error=why,
+                    is_waiting=number in self.waiting,
                     is_misplaced=number in self.misplaced,
                 )
                 for number, why in self.lost.items()
