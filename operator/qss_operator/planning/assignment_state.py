@@ -347,8 +347,9 @@ def _adopted(
     if missing:
         # An empty replica in the place of a lost one would serve wrong answers.
         message = (
-            f"no pod holds partition {listed(missing)}, and the status does not say where it was: "
-            "bring the missing volume back, or delete all of the store's data to begin empty"
+            f"no pod holds partition {listed(missing)}, and the status does not say where it was. "
+            "If the store had more pods before, set spec.replicas to that number: their volumes "
+            "are not looked at. Otherwise bring the missing volume back"
         )
         return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)
     return _known(observation, merged, unclear)
