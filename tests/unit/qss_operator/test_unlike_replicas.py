@@ -18,7 +18,12 @@ from qss_core.model import (
 )
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport, UnlikeRows
 from qss_operator.planning.findings.obstacles import unlike_message
-from qss_operator.planning.model import ConditionType, Observation, RetireReplica
+from qss_operator.planning.model import (
+    ConditionType,
+    Observation,
+    PublishAssignment,
+    RetireReplica,
+)
 from qss_operator.planning.plan import plan
 from qss_testing.fakes.control_world import World, resource_of, spec_of
 
@@ -149,6 +154,19 @@ def test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows() ->
     assert [len(pod.held) for pod in world.pods] == [1, 1]
     world.run()
     assert {len(entry.in_sync) for entry in entries_of(world)} == {2}
+
+
+def test_a_replica_that_waits_for_room_does_not_come_back_with_its_rows() -> None:
+    world = running(replicas=2, standbys=0, partitions=1)
+    (entry,) = entries_of(world)
+    (other,) = [pod for pod in world.pods if pod.ordinal != entry.active]
+    other.held, other.lost, other.waiting = (entry,), {0: "the volume is full"}, {0}
+    world.ask_for(replicas=2, standbys=1, partitions=1)
+    assert not [step for step in plan(world.observation()) if isinstance(step, PublishAssignment)]
+    other.lost, other.waiting = {}, set()
+    assert RetireReplica in {type(step) for step in plan(world.observation())}
+    world.run()
+    assert {len(one.in_sync) for one in entries_of(world)} == {2}
 
 
 def replicas_of(world: World) -> dict[PartitionId, set[Ordinal]]:
