@@ -73,6 +73,7 @@ planted: install ## Take each mend of a proven bug out, and damage the fast path
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_standbys $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_damage $(WORDS)
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_unlike $(WORDS)
 	@$(if $(WORDS),true,PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_fast_path)
 
 simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back

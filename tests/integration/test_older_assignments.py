@@ -158,3 +158,15 @@ async def test_files_that_do_not_open_hold_up_no_assignment(cluster: WriteCluste
     await cluster.until_led()
     await wait_until_async(lambda: 1 in cluster.replica(0).followers.caught_up())
     assert cluster.pods[1].pod.report().lost == ()
+
+
+async def test_a_pod_that_starts_says_how_many_pods_its_kept_assignment_names(
+    cluster: WriteCluster,
+) -> None:
+    """Volumes of the others may exist though the resource, which was made again, has fewer pods."""
+    assert cluster.pods[0].pod.report().pods_kept == 0, "it was sent an assignment"
+    await cluster.stop_pod(0)
+    await cluster.start_pod(0)
+    assert cluster.pods[0].pod.report().pods_kept == 2
+    await cluster.assign(cluster.configurations)
+    assert cluster.pods[0].pod.report().pods_kept == 0

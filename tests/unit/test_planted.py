@@ -11,6 +11,7 @@ from qss_testing.plants import (
     planted_fast_path,
     planted_replicas,
     planted_standbys,
+    planted_unlike,
 )
 from qss_testing.plants.planted import Plant, plant
 
@@ -21,6 +22,7 @@ PLANTS = (
     *planted_batches.BATCH_PLANTS,
     *planted_replicas.REPLICA_PLANTS,
     *planted_damage.DAMAGE_PLANTS,
+    *planted_unlike.UNLIKE_PLANTS,
 )
 
 

@@ -28,6 +28,7 @@ RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
 NO_IN_SYNC_REPLICA = "NoInSyncReplica"
 # The reason of Progressing from the first assignment until every partition has been served once.
 CREATING = "Creating"
+_UNOPENED_SHOWN = 3  # Of partitions that a message names.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +169,7 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     return (
         _retained(observation)
         or _waiting(silent, is_new=not published and not held)
+        or _unopened(observation, published)
         or _adopted(observation, published, held)
     )
 
@@ -255,6 +257,29 @@ def _waiting(silent: list[PodState], *, is_new: bool) -> UnknownAssignment | Non
     )
 
 
+def _unopened(
+    observation: Observation, published: Mapping[PartitionId, PartitionConfiguration]
+) -> UnknownAssignment | None:
+    """Waits for partitions that pods cannot open, and whose configuration the status lacks.
+
+    The volumes have them, with configurations that no report tells, and which may be the newest.
+    """
+    told = [
+        f"{report.pod} has partition {lost.partition} and cannot open it: {lost.error}"
+        for report in observation.reports.values()
+        for lost in report.lost
+        if lost.partition not in published
+    ]
+    if not told:
+        return None
+    message = (
+        f"{listed(told, _UNOPENED_SHOWN)}. The status does not say how it is placed, so no "
+        "assignment is made before each pod opens its partitions: do what the reason asks for "
+        "(room on the volume), or write status.assignment again as it was"
+    )
+    return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)
+
+
 def troubles_of(pods: Iterable[PodState]) -> list[str]:
     """The troubles of pods, each trouble once with the names of its pods."""
     troubles: dict[str, list[str]] = {}
@@ -322,8 +347,9 @@ def _adopted(
     if missing:
         # An empty replica in the place of a lost one would serve wrong answers.
         message = (
-            f"no pod holds partition {listed(missing)}, and the status does not say where it was: "
-            "bring the missing volume back, or delete all of the store's data to begin empty"
+            f"no pod holds partition {listed(missing)}, and the status does not say where it was. "
+            "If the store had more pods before, set spec.replicas to that number: their volumes "
+            "are not looked at. Otherwise bring the missing volume back"
         )
         return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)
     return _known(observation, merged, unclear)

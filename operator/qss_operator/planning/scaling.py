@@ -1,6 +1,7 @@
 """Computes how many pods run: those of the spec, and those that may still have data. Pure."""
 
 from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.spec.resource import POD_ORDINALS_MAX
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.disk_claims import claims_of, overrules
 from qss_operator.planning.model import Observation, PodState, replica_of
@@ -74,7 +75,7 @@ def _pods_placed(observation: Observation) -> int:
 
 
 def _pods_claimed(observation: Observation) -> int:
-    """The number of pods that volumes name in configurations which the status lacks.
+    """The number of pods that volumes name, and which the status lacks.
 
     Such a pod may hold data, and no configuration with it can be sent before it has an address.
     """
@@ -87,7 +88,22 @@ def _pods_claimed(observation: Observation) -> int:
         if number not in published or overrules(claim.configuration, published[number])
         for pod in claim.configuration.replicas
     )
-    return max(used, default=-1) + 1
+    return max(max(used, default=-1) + 1, _pods_kept(observation))
+
+
+def _pods_kept(observation: Observation) -> int:
+    """The number of pods that the store had, as its volumes say, while the status lacks partitions.
+
+    A partition without standbys is on one volume alone, and that pod may not run yet.
+    """
+    if len(_published(observation)) >= observation.resource.spec.partitions:
+        return 0
+    told = [
+        report.pods_kept
+        for report in observation.reports.values()
+        if report.store_id == observation.resource.store_id
+    ]
+    return max((pods for pods in told if pods <= POD_ORDINALS_MAX), default=0)
 
 
 def _published(observation: Observation) -> tuple[PartitionConfiguration, ...]:

@@ -83,7 +83,8 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
     found = served(observation, known)
     progress = progress_of(observation)
     partitions = known.partitions if isinstance(known, KnownAssignment) else ()
-    rebalance = rebalance_of(observation, partitions)
+    unclear = known.unclear if isinstance(known, KnownAssignment) else ()
+    rebalance = rebalance_of(observation, partitions, unclear)
     return StoreStatus(
         observed_generation=resource.generation,
         store_id=known.store_id if isinstance(known, KnownAssignment) else before.store_id,

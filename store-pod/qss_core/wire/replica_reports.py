@@ -131,3 +131,5 @@ class ReplicasReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     lost: tuple[LostReplica, ...] = ()
     full_volume: FullVolume | None = None  # None where the volume has enough free space.
     copies: tuple[CopyReport, ...] = ()
+    # The number of pods in the assignment that the volume keeps; 0 after the pod was sent one.
+    pods_kept: int = 0

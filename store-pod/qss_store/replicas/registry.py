@@ -64,6 +64,7 @@ class Registry:
         # False while a pod that has started has the volume of another resource of the store's name.
         self.is_of_resource = True
         self._generation = 0  # That of the newest assignment that this process was sent.
+        self._is_told = False  # Whether this process was sent an assignment.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 
     @property
@@ -86,6 +87,7 @@ class Registry:
         known = None if held is None else self.configuration
         check_not_older(assignment, self.process, self._generation, known)
         self._generation = assignment.generation or self._generation
+        self._is_told = True
         return assignment.plain
 
     def placed(self) -> StoreAssignment:
@@ -220,6 +222,7 @@ class Registry:
             lost=self.unopened.report(),
             copies=tuple(self.copies.values()),
             full_volume=room.full,
+            pods_kept=len(held.pods) if held and not self._is_told else 0,
         )
 
     def is_ready(self, pod: Ordinal) -> bool:

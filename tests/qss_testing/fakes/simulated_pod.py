@@ -42,6 +42,7 @@ class SimulatedPod:
     if_silent: str | None = None
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
+    pods_kept: int = 0  # In the assignment on the volume, before this process got one.
     written: set[int] = field(default_factory=set)  # Partitions with entries in this pod.
     state: str = "serving"
     format: str | None = None
@@ -53,6 +54,7 @@ class SimulatedPod:
     # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)  # Lost partitions that wait for room.
     answering: set[int] = field(default_factory=set)  # Partitions that readers may ask.
     misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
@@ -91,7 +93,7 @@ class SimulatedPod:
             own = held.get(entry.partition, entry)
             if entry.epoch <= own.epoch and entry != own:
                 raise StaleEpochError("a configuration is not above the one held")
-        self.store_id = definition.store_id
+        self.store_id, self.pods_kept = definition.store_id, 0
         self.format = definition.format
         self.held = tuple(
             entry
@@ -139,11 +141,13 @@ class SimulatedPod:
                 LostReplica(
                     partition=PartitionId(number),
                     error=why,
+                    is_waiting=number in self.waiting,
                     is_misplaced=number in self.misplaced,
                 )
                 for number, why in self.lost.items()
             ),
             full_volume=self.full_volume,
+            pods_kept=self.pods_kept,
         )
 
     def _completed(self, partition: int) -> Sequence | None:

@@ -346,18 +346,6 @@ DAMAGE_PLANTS = (
         f"{_ROWS}::test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon",
     ),
     Plant(
-        "a partition of unlike replicas keeps any of them when its standbys go",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "        and active.unlike is not None\n",
-                "        and active.unlike is active\n",
-            ),
-        ),
-        "tests/unit/qss_operator/test_unlike_replicas.py"
-        "::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
-    ),
-    Plant(
         "a comparison without a version is of the receiver's own",
         (
             Change(

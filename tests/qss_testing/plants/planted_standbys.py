@@ -182,9 +182,8 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "_held_everywhere(observation, entry)) is not None\n        and not",
-                "replica_of(observation.reports, entry.active, entry)) is not None\n"
-                "        and not",
+                "        and _held_everywhere(observation, entry)\n",
+                "        and replica_of(observation.reports, entry.active, entry) is not None\n",
             ),
         ),
         f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",
@@ -284,8 +283,8 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "        and not _has_more(left, active)\n",
-                "",
+                "        and (_has_more(left, active) or is_evidence",
+                "        and (is_evidence",
             ),
         ),
         f"{_MOVES}::test_a_left_replica_that_has_more_than_its_active_is_kept",

@@ -1,6 +1,6 @@
 """Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
@@ -9,6 +9,7 @@ from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
 from qss_operator.planning.membership.restarts import next_restart
+from qss_operator.planning.membership.retirements import kept_replicas
 from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
 from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
@@ -25,7 +26,7 @@ class Rebalance:
 
     `running` have more replicas than the spec asks for, or a learner; `pending` wait for a turn.
     `leaving` are replicas that no configuration names and that are not deleted yet: a new standby
-    there would begin with their rows.
+    there waits for that.
     """
 
     running: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Rebalance:
     leaving: tuple[str, ...] = ()
     waits_for: str | None = None
     is_paused: bool = False
+    held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
 
     @property
@@ -60,6 +62,9 @@ class Rebalance:
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
         said = "every replica is where it should be"
+        if self.held_up:
+            numbers = listed([str(number) for number in self.held_up])
+            said = f"partition {numbers} stays while its replicas differ: see Degraded"
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
@@ -86,40 +91,51 @@ class Rebalance:
 
 
 def rebalance_of(
-    observation: Observation, partitions: tuple[PartitionConfiguration, ...]
+    observation: Observation,
+    partitions: tuple[PartitionConfiguration, ...],
+    unclear: Collection[PartitionId] = (),
 ) -> Rebalance:
-    """The moves that run and those that wait, by the configurations that hold."""
+    """The moves that run and those that wait, by the configurations that hold.
+
+    An `unclear` partition does not move: pods dispute its configuration.
+    """
     entries = {entry.partition: entry for entry in partitions}
     targets = targets_of(observation, entries, next_restart(observation, entries))
     running: list[str] = []
     pending: list[str] = []
     for number, target in sorted(targets.placements.items()):
         entry = entries[number]
-        if is_placed(entry, target):
+        if number in unclear or is_placed(entry, target):
             continue
         has_begun = set(entry.replicas) >= set(target.replicas)
         (running if has_begun else pending).append(_move(observation, entry, target))
     return Rebalance(
         running=tuple(running),
         pending=tuple(pending),
-        leaving=tuple(_leaving(observation, entries)),
+        leaving=tuple(
+            _leaving(observation, [one for one in partitions if one.partition not in unclear])
+        ),
+        held_up=targets.held_up,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
         without_pod=tuple(waiting_pins(observation)),
     )
 
 
-def _leaving(
-    observation: Observation, entries: Mapping[PartitionId, PartitionConfiguration]
-) -> list[str]:
-    """Words the replicas on pods that their partition's configuration does not name."""
+def _leaving(observation: Observation, certain: Sequence[PartitionConfiguration]) -> list[str]:
+    """Words the replicas on pods that their partition's configuration does not name.
+
+    Without those that are kept: `Degraded` says why, and no move ends before a person has acted.
+    """
     resource = observation.resource
+    kept = kept_replicas(observation, tuple(certain))
     return [
-        f"partition {number}: leaves {resource.name}-{report.ordinal}"
-        for number, entry in sorted(entries.items())
+        f"partition {entry.partition}: leaves {resource.name}-{report.ordinal}"
+        for entry in certain
         for report in sorted(observation.reports.values(), key=lambda one: one.ordinal)
         if report.store_id == resource.store_id and entry.role_of(report.ordinal) is None
-        if any(replica.configuration.partition == number for replica in report.replicas)
+        if (report.ordinal, entry.partition) not in kept
+        if any(one.configuration.partition == entry.partition for one in report.replicas)
     ]
 
 

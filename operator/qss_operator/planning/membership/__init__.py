@@ -9,6 +9,7 @@
    data, or restarts next, an epoch for an active that started again, a learner that has caught up.
 3. Partitions without such a change move one step towards the pods that the spec, a restart or a
    person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.
+   Partitions whose replicas have other rows stay (`unlike`).
 
 A partition changes at most once in a round, by one epoch. The change is published before any pod
 hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under

@@ -17,6 +17,7 @@ from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
 from qss_operator.planning.membership.restarts import NextRestart
+from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place
 
@@ -28,10 +29,14 @@ _UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it beco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """The pods that each partition should be on; `waits_for` is the reason why none moves now."""
+    """The pods that each partition should be on; `waits_for` is the reason why none moves now.
+
+    The partitions `held_up` would move, and stay while the rows of their replicas differ.
+    """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
     waits_for: str | None = None
+    held_up: tuple[PartitionId, ...] = ()
 
 
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
@@ -51,12 +56,29 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
-    placed = place(len(entries), sites, copies - 1, before)
+    balanced = place(len(entries), sites, copies - 1, before)
+    stays = staying(observation, entries)
+    placed = tuple(
+        unmoved(observation, entries[one.partition], one) if one.partition in stays else one
+        for one in balanced
+    )
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
-    pins = {} if restart.holds_up_pins else pinned_actives(observation)
+    pins = {
+        number: pod
+        for number, pod in ({} if restart.holds_up_pins else pinned_actives(observation)).items()
+        # A person chooses the rows of a replica, and not a pod without any.
+        if number not in stays or pod in stays[number].replicas
+    }
     pins = {**_unlike_actives(observation, entries, restart), **pins}
-    return Targets(placements={one.partition: _with_pin(one, pins) for one in placed})
+    return Targets(
+        placements={one.partition: _with_pin(one, pins) for one in placed},
+        held_up=tuple(
+            one.partition
+            for one in balanced
+            if one.partition in stays and not is_placed(stays[one.partition], one)
+        ),
+    )
 
 
 def _unlike_actives(
@@ -71,10 +93,8 @@ def _unlike_actives(
     spec = observation.resource.spec
     return {
         number: entry.active
-        for number, entry in entries.items()
-        if (active := replica_of(observation.reports, entry.active, entry)) is not None
-        and active.unlike is not None
-        and entry.active < spec.replicas
+        for number, entry in unlike_entries(observation, entries).items()
+        if entry.active < spec.replicas
         and (entry.active != restart.ordinal or spec.effective_standbys == 0)
     }
 
@@ -126,7 +146,8 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
     """The next configurations of the partitions that move, by partition.
 
     A partition without its replicas gets them at once; of those that only move,
-    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves.
+    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves. A pod
+    that still has a replica which the partition has left gets the next one when that is deleted.
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys
@@ -141,6 +162,9 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if entry is None or not _is_served(observation.reports, entry):
             continue
         added = [pod for pod in target.replicas if pod not in entry.replicas]
+        # A replica that the partition has left would come back with its own rows.
+        if any(_is_left(observation.reports, pod, number) for pod in added):
+            continue
         is_short = len(entry.replicas) < copies
         if spec.rebalance.paused and not is_short:
             continue
@@ -152,6 +176,15 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if taken is not None:
             found[number] = taken
     return found
+
+
+def _is_left(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, partition: PartitionId
+) -> bool:
+    """Whether a pod outside of the configuration has a replica, or waits to open one."""
+    report = reports[pod]
+    held = {one.configuration.partition for one in report.replicas}
+    return partition in held | {one.partition for one in report.lost if one.is_waiting}
 
 
 def is_placed(entry: PartitionConfiguration, target: Placement) -> bool:

@@ -1,7 +1,8 @@
 """Finds replicas that can be deleted: no configuration names them any more. Pure."""
 
-from qss_core.model import PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_operator.planning.membership.unlike import is_evidence
 from qss_operator.planning.model import Observation, RetireReplica, replica_of
 
 LEFT_REPLICA_HAS_MORE = "LeftReplicaHasMore"
@@ -16,8 +17,10 @@ def retirements(
 
     Every replica that a configuration names has to hold it, and its active has to serve in it, on a
     pod that has compared its data: until then the left replica may have what another one lacks.
-    A replica that has more than its active is kept: the active's volume went back.
+    A replica that has more than its active is kept: the active's volume went back. So is one whose
+    rows differ from those of the active.
     """
+    kept = kept_replicas(observation, partitions)
     return [
         RetireReplica(
             ordinal=report.ordinal,
@@ -25,22 +28,32 @@ def retirements(
             partition=entry.partition,
             epoch=entry.epoch,
         )
-        for report, entry, left in left_replicas(observation, partitions)
+        for report, entry, _ in left_replicas(observation, partitions)
         if report.store_id == store_id
-        and (active := _held_everywhere(observation, entry)) is not None
-        and not _has_more(left, active)
+        and _held_everywhere(observation, entry)
+        and (report.ordinal, entry.partition) not in kept
     ]
 
 
-def _held_everywhere(
-    observation: Observation, entry: PartitionConfiguration
-) -> ReplicaReport | None:
-    """The active, where it serves and every replica holds the configuration."""
+def kept_replicas(
+    observation: Observation, partitions: Partitions
+) -> set[tuple[Ordinal, PartitionId]]:
+    """The pods and partitions of left replicas that may have what their active lacks."""
+    return {
+        (report.ordinal, entry.partition)
+        for report, entry, left in left_replicas(observation, partitions)
+        if (active := replica_of(observation.reports, entry.active, entry)) is not None
+        and (_has_more(left, active) or is_evidence(observation, active, report.ordinal))
+    }
+
+
+def _held_everywhere(observation: Observation, entry: PartitionConfiguration) -> bool:
+    """Whether the active serves, and every replica holds the configuration."""
     held = [replica_of(observation.reports, pod, entry) for pod in entry.replicas]
     active = replica_of(observation.reports, entry.active, entry)
     if None in held or active is None or active.state != "serving":
-        return None
-    return active if observation.reports[entry.active].ready else None
+        return False
+    return observation.reports[entry.active].ready
 
 
 def left_replicas(

@@ -363,6 +363,7 @@ def test_a_left_replica_that_has_more_than_its_active_is_kept(more: dict[str, An
     status, reason, message = found(seen, ConditionType.DEGRADED)
     assert (status, reason) == (ConditionStatus.TRUE, "LeftReplicaHasMore")
     assert "partition 0 left word-counts-1, whose replica has sequence" in message
+    assert found(seen, ConditionType.REBALANCING)[1] == "NothingToMove", "it would last for ever"
     lost = DataLoss(first=Sequence(2), last=Sequence(9), epoch=Epoch(2))
     active = msgspec.structs.replace(seen.reports[Ordinal(0)].replicas[0], losses=(lost,))
     report = msgspec.structs.replace(seen.reports[Ordinal(0)], replicas=(active,))

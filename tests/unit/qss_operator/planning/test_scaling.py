@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
-from qss_core.model import StoreId
+from qss_core.model import PartitionConfiguration, StoreId
 from qss_operator.planning.assignment_state import PODS_STARTING, UnknownAssignment, assess
 from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.model import (
@@ -136,6 +137,53 @@ def test_adopted_volumes_of_more_pods_than_the_spec_asks_for_are_heard_and_empti
     assert {pod for entry in assignment for pod in entry.replicas} == {0, 1}
     assert len(world.pods) == 2
     assert reason(status_of_world(world), ConditionType.READY)[0] is ConditionStatus.TRUE
+
+
+def adopting_one_of_three(pods_kept: int) -> tuple[World, tuple[PartitionConfiguration, ...]]:
+    """A resource with one pod and no standbys, over the volumes of three pods."""
+    older = StoreId("older")
+    spec = spec_of(partitions=3, replicas=1, standbys=0)
+    world = World(resource=resource_of(spec, adopt_volumes=older))
+    held = tuple(configuration(n, n, epoch=5) for n in range(3))
+    world.scale(1)
+    world.pods[0].store_id, world.pods[0].held = older, held[:1]
+    world.pods[0].written, world.pods[0].pods_kept = {0, 1, 2}, pods_kept
+    return world, held
+
+
+def test_adopted_volumes_without_standbys_are_found_with_fewer_pods_in_the_spec() -> None:
+    world, held = adopting_one_of_three(pods_kept=3)
+    assert plan(world.observation()) == [SetReplicas(replicas=3)]
+    world.scale(3)
+    for pod in world.pods[1:]:
+        pod.store_id, pod.held = StoreId("older"), (held[pod.ordinal],)
+        pod.pods_kept = 3
+    for pod in world.pods:
+        pod.written = {0, 1, 2}
+    world.settle(60)
+    assert {entry.active for entry in world.status().assignment or ()} == {0}
+    assert len(world.pods) == 1
+    assert reason(status_of_world(world), ConditionType.READY)[0] is ConditionStatus.TRUE
+
+
+def test_volumes_that_do_not_exist_keep_no_pods_once_all_partitions_are_found() -> None:
+    world, _ = adopting_one_of_three(pods_kept=3)
+    world.pods[0].held = tuple(configuration(n, 0, epoch=5) for n in range(3))
+    world.settle(60)
+    assert len(world.pods) == 1
+    assert world.status().assigned == "3/3"
+
+
+@pytest.mark.parametrize("pods_kept", [0, 10_000])
+def test_where_partitions_are_missing_more_pods_are_the_first_advice(pods_kept: int) -> None:
+    """A pod of before says nothing of its kept assignment, and a rogue one may say anything."""
+    world, _ = adopting_one_of_three(pods_kept)
+    assert plan(world.observation()) == []
+    found = assess(world.observation())
+    assert isinstance(found, UnknownAssignment)
+    assert "no pod holds partition 1, 2" in found.message
+    assert "set spec.replicas to that number" in found.message
+    assert "delete" not in found.message
 
 
 def test_an_older_configuration_on_a_volume_starts_no_pod() -> None:

@@ -1,0 +1,74 @@
+"""Rules of unlike and unopened replicas that can be taken out, each with a test that then fails.
+
+`python -m qss_testing.plants.planted_unlike` takes each of them out, as `make planted` does. They
+are rules of the operator's planner.
+"""
+
+from qss_testing.plants.planted import Change, Plant, run
+
+_PLANNING = "operator/qss_operator/planning"
+_MEMBERSHIP = f"{_PLANNING}/membership"
+_UNLIKE = "tests/unit/qss_operator/test_unlike_replicas.py"
+
+UNLIKE_PLANTS = (
+    Plant(
+        "a partition of unlike replicas keeps any of them when its standbys go",
+        (
+            Change(
+                f"{_MEMBERSHIP}/unlike.py",
+                "        and active.unlike is not None\n    }\n",
+                "        and active.unlike is active\n    }\n",
+            ),
+        ),
+        f"{_UNLIKE}::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
+    ),
+    Plant(
+        "standbys with other rows are moved and deleted",
+        (
+            Change(
+                f"{_MEMBERSHIP}/unlike.py",
+                "    return unlike_entries(observation, entries) if has_standbys else {}\n",
+                "    return {}\n",
+            ),
+        ),
+        f"{_UNLIKE}::test_a_store_that_grows_deletes_no_replica_that_may_have_the_right_rows",
+    ),
+    Plant(
+        "a left replica with other rows is deleted",
+        (
+            Change(
+                f"{_MEMBERSHIP}/unlike.py",
+                "    return active.unlike is not None and pod in",
+                "    return active.unlike is active and pod in",
+            ),
+        ),
+        f"{_UNLIKE}::test_a_left_replica_that_was_compared_is_kept_until_a_person_gives_up_the_"
+        "standbys[1]",
+    ),
+    Plant(
+        "a standby comes back before its old replica is deleted",
+        (
+            Change(
+                f"{_MEMBERSHIP}/moves.py",
+                "        if any(_is_left(observation.reports, pod, number) for pod in added):\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_UNLIKE}::test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows",
+    ),
+    Plant(
+        "a partition that waits for room is made anew",
+        (
+            Change(
+                f"{_PLANNING}/assignment_state.py",
+                "        or _unopened(observation, published)\n",
+                "",
+            ),
+        ),
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_anew",
+    ),
+)
+
+if __name__ == "__main__":
+    run(UNLIKE_PLANTS)
