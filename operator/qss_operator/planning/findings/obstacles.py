@@ -100,10 +100,11 @@ def unlike_message(observation: Observation) -> str | None:
     ]
     return (
         f"replicas have other rows, and nobody can tell which are right: "
-        f"{listed(told, _UNLIKE_SHOWN)}. Reads and writes go on with the rows of the actives. To "
-        "keep these, set spec.standbys to 0, wait until Rebalancing says NothingToMove, and set "
-        "the old number again: all standbys are copied anew. To keep a standby's rows, make it the "
-        "active before (qss move). Or write the store's rows again. Leave the volumes alone: each "
+        f"{listed(told, _UNLIKE_SHOWN)}. Any of them answers a read; with requireActive=true the "
+        "active alone does, so look at its rows so. To keep the rows of the actives, set "
+        "spec.standbys to 0, wait until Rebalancing says NothingToMove, and set the old number "
+        "again: all standbys are copied anew. To keep a standby's rows, make it the active before "
+        "(qss move). Or write the store's rows again. Leave the volumes alone: each "
         "has the rows of other partitions, too"
     )
 
