@@ -109,12 +109,14 @@ class KubernetesCluster:
         claim = claims.get(self._names.claim(ordinal))
         ip = _ip_of(pod)
         waits = self._waits.trouble(ordinal, wait_of(pod, claim))
+        node = (pod or {}).get("spec", {}).get("nodeName")
         return PodState(
             address=self._names.address(ordinal),
             is_running=ip is not None,
             # Only the pod itself can look inside its volume.
             has_data=None,
-            zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
+            zone=await self._zones.of(node),
+            node=node or "",
             trouble=not_made or trouble_of(pod) or waits,
             if_silent=silence_of(pod),
             uid=None if pod is None else pod["metadata"]["uid"],

@@ -17,7 +17,7 @@ from qss_operator.planning.disk_claims import Claims, claims_of, decided, overru
 from qss_operator.planning.losses import how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
-from qss_operator.planning.placement import Site, first_configurations, place
+from qss_operator.planning.placement import first_configurations, place, sites_of
 from qss_operator.planning.scaling import may_hold_more, needed_pods, wanted_replicas
 
 PODS_STARTING = "PodsStarting"
@@ -379,7 +379,7 @@ def _first(observation: Observation) -> KnownAssignment:
     spec = observation.resource.spec
     wanted = wanted_replicas(observation)  # The pods beyond that number go.
     pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
-    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
+    sites = sites_of(pods)
     placements = place(spec.partitions, sites, spec.effective_standbys)
     return KnownAssignment(
         store_id=observation.resource.store_id, partitions=first_configurations(placements)

@@ -164,6 +164,7 @@ class PodState:
     is_running: bool
     has_data: bool | None
     zone: str = ""
+    node: str = ""
     trouble: str | None = None
     if_silent: str | None = None
     uid: str | None = None

@@ -1,20 +1,27 @@
-"""Places replicas on pods: balanced, sticky, spread over zones, the same for the same input."""
+"""Places replicas on pods: balanced, sticky, spread over zones and nodes, deterministic."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_operator.planning.model import PodState
 
 _SWAPS_EXAMINED_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A pod that may hold replicas, and its zone."""
+    """A pod that may hold replicas, its zone, and its node; "" where that is not known."""
 
     ordinal: Ordinal
     zone: str = ""
+    node: str = ""
+
+
+def sites_of(pods: Iterable[PodState]) -> list[Site]:
+    """The pods as the placement sees them."""
+    return [Site(ordinal=pod.ordinal, zone=pod.zone, node=pod.node) for pod in pods]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +62,8 @@ def place(
 
     The numbers of replicas, and of actives, differ by at most one between pods. Replicas of
     `previous` stay where balance permits it. Balance comes before zones: pods of one zone share a
-    partition only where no swap would help.
+    partition only where no swap would help. Zones come before nodes. A replica that has data never
+    moves because of nodes: a pod may run on another one tomorrow.
     """
     assert sites, "a pod has to hold the partitions"
     copies = 1 + min(standbys, len(sites) - 1)
@@ -67,6 +75,13 @@ def place(
     return _choose_actives(board.holders, sites, previous)
 
 
+_Measure = Callable[[set[Ordinal]], int]
+
+
+def _repeats(names: Iterable[str]) -> int:
+    return sum(count - 1 for count in Counter(names).values())
+
+
 class _Board:
     """Replicas while they are being placed."""
 
@@ -74,6 +89,8 @@ class _Board:
         self, partitions: int, sites: Sequence[Site], previous: Sequence[Placement]
     ) -> None:
         self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
+        # A pod whose node is not known shares it with no other one.
+        self.nodes = {site.ordinal: site.node or f"of pod {site.ordinal}" for site in sites}
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
@@ -92,12 +109,14 @@ class _Board:
         for number, holders in enumerate(self.holders):
             while len(holders) < copies:
                 used = [self.zones[pod] for pod in holders]
+                nodes = [self.nodes[pod] for pod in holders]
                 # Prefer pairs of pods that share few partitions: when a pod fails, or is removed,
                 # its partitions then go to many other pods.
                 pod = min(
                     (pod for pod in self.zones if pod not in holders),
                     key=lambda pod: (
                         used.count(self.zones[pod]),
+                        nodes.count(self.nodes[pod]),
                         self.loads[pod],
                         sum(together[other, pod] for other in holders),
                         pod,
@@ -157,38 +176,52 @@ class _Board:
                 if self._was_there(partition, source) <= dearest
             ),
             key=lambda partition: (
-                self._conflicts_after(partition, source, target),
+                self._zones_shared(self._after(partition, source, target)),
                 self._was_there(partition, source),
+                self._nodes_shared(self._after(partition, source, target)),
                 partition,
             ),
             default=None,
         )
 
     def spread(self) -> None:
-        """Swap replicas between pods while this separates replicas that share a zone."""
-        budget = _SWAPS_EXAMINED_MAX
-        improved = len(set(self.zones.values())) > 1
+        """Swap replicas between pods while this separates replicas that share a zone, or a node."""
+        if len(set(self.zones.values())) > 1:
+            self._separate(self._zones_shared, dearest=2)
+        if len(set(self.nodes.values())) < len(self.nodes):
+            self._separate(self._shared, dearest=0)
+
+    def _separate(self, shared: _Measure, dearest: int) -> None:
+        """Swap replicas with a `_was_there` of at most `dearest` while less is `shared`."""
+        budget, improved = _SWAPS_EXAMINED_MAX, True
         while improved and budget > 0:
             improved = False
             for number, holders in enumerate(self.holders):
+                partition = PartitionId(number)
                 for pod in sorted(holders):
-                    if self._conflicts(holders) == 0 or pod not in holders:
+                    if shared(holders) == 0 or pod not in holders:
                         continue
-                    done, budget = self._swap_out(PartitionId(number), pod, budget)
+                    if self._was_there(partition, pod) > dearest:
+                        continue
+                    done, budget = self._swap_out(partition, pod, budget, shared, dearest)
                     improved |= done
 
-    def _swap_out(self, partition: PartitionId, pod: Ordinal, budget: int) -> tuple[bool, int]:
-        before = self._conflicts(self.holders[partition])
+    def _swap_out(
+        self, partition: PartitionId, pod: Ordinal, budget: int, shared: _Measure, dearest: int
+    ) -> tuple[bool, int]:
+        before = shared(self.holders[partition])
         for other in (other for other in self.zones if other not in self.holders[partition]):
-            gain = before - self._conflicts_after(partition, pod, other)
+            gain = before - shared(self._after(partition, pod, other))
             if gain <= 0:
                 continue
             for number, holders in enumerate(self.holders):
+                back = PartitionId(number)
                 if other not in holders or pod in holders:
                     continue
+                if self._was_there(back, other) > dearest:
+                    continue
                 budget -= 1
-                back = PartitionId(number)
-                loss = self._conflicts_after(back, other, pod) - self._conflicts(holders)
+                loss = shared(self._after(back, other, pod)) - shared(holders)
                 if loss < gain:
                     self._move(partition, pod, other)
                     self._move(back, other, pod)
@@ -197,12 +230,18 @@ class _Board:
                     return False, 0
         return False, budget
 
-    def _conflicts(self, holders: Iterable[Ordinal]) -> int:
-        counts = Counter(self.zones[pod] for pod in holders)
-        return sum(count - 1 for count in counts.values())
+    def _zones_shared(self, holders: Iterable[Ordinal]) -> int:
+        return _repeats(self.zones[pod] for pod in holders)
 
-    def _conflicts_after(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> int:
-        return self._conflicts((self.holders[partition] - {source}) | {target})
+    def _nodes_shared(self, holders: Iterable[Ordinal]) -> int:
+        return _repeats(self.nodes[pod] for pod in holders)
+
+    def _shared(self, holders: set[Ordinal]) -> int:
+        """Zones and nodes that are shared; any zone counts for more than all nodes."""
+        return len(self.zones) * self._zones_shared(holders) + self._nodes_shared(holders)
+
+    def _after(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> set[Ordinal]:
+        return (self.holders[partition] - {source}) | {target}
 
     def _was_there(self, partition: PartitionId, pod: Ordinal) -> int:
         """0: a new replica; 1: a replica of `previous`; 2: its active, which moves last."""

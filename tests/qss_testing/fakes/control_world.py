@@ -151,6 +151,7 @@ class World:
                 address=pod.address,
                 is_running=pod.is_running,
                 has_data=None if self.are_volumes_opaque else pod.has_data,
+                node=pod.node,
                 trouble=pod.trouble,
                 if_silent=pod.if_silent,
                 uid=pod.uid,

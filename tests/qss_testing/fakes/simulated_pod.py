@@ -38,6 +38,7 @@ class SimulatedPod:
     is_running: bool = True
     is_reachable: bool = True
     incarnation: int = 1
+    node: str = ""
     trouble: str | None = None
     if_silent: str | None = None
     store_id: StoreId | None = None

@@ -1,6 +1,6 @@
 """Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
@@ -18,6 +18,7 @@ NOTHING_TO_MOVE = "NothingToMove"
 MOVING = "Moving"
 PAUSED = "Paused"
 _SHOWN = 5  # Moves that a message names.
+_PARTITIONS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Rebalance:
     waits_for: str | None = None
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
+    on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
 
     @property
@@ -65,6 +67,9 @@ class Rebalance:
         if self.held_up:
             numbers = listed([str(number) for number in self.held_up])
             said = f"partition {numbers} stays while its replicas differ: see Degraded"
+        if self.on_one_node:
+            numbers = listed(list(self.on_one_node), _PARTITIONS_SHOWN)
+            said = f"{said}; replicas of partition {numbers} share a node, and fail with it"
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
@@ -118,8 +123,19 @@ def rebalance_of(
         held_up=targets.held_up,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
+        on_one_node=tuple(_on_one_node(observation, partitions)),
         without_pod=tuple(waiting_pins(observation)),
     )
+
+
+def _on_one_node(
+    observation: Observation, partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
+    node_of = {pod.ordinal: pod.node for pod in observation.cluster.pods if pod.node}
+    for entry in partitions:
+        nodes = [node_of[pod] for pod in entry.replicas if pod in node_of]
+        if len(set(nodes)) < len(nodes):
+            yield str(entry.partition)
 
 
 def _leaving(observation: Observation, certain: Sequence[PartitionConfiguration]) -> list[str]:

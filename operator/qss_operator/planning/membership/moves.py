@@ -19,7 +19,7 @@ from qss_operator.planning.membership.pins import pinned_actives
 from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
-from qss_operator.planning.placement import Placement, Site, place
+from qss_operator.planning.placement import Placement, place, sites_of
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
@@ -53,7 +53,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     if silent or len(pods) < spec.replicas:
         names = ", ".join(silent) or "pods that are being made"
         return Targets(waits_for=f"{names} to answer")
-    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in pods]
+    sites = sites_of(pods)
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
     balanced = place(len(entries), sites, copies - 1, before)

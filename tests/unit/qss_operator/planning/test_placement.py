@@ -109,6 +109,46 @@ def test_replicas_of_a_partition_are_in_different_zones(
         assert len(set(used)) == min(len(used), zones)
 
 
+def on_nodes(count: int, nodes: int, zones: int = 1) -> list[Site]:
+    return [
+        Site(ordinal=Ordinal(n), zone=f"zone-{n % zones}", node=f"node-{n % nodes}")
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes", "zones", "standbys"), [(4, 2, 1, 1), (6, 3, 1, 2), (6, 2, 1, 1), (8, 4, 2, 1)]
+)
+def test_replicas_of_a_new_partition_are_on_different_nodes(
+    pods: int, nodes: int, zones: int, standbys: int
+) -> None:
+    sites = on_nodes(pods, nodes, zones)
+    node_of = {site.ordinal: site.node for site in sites}
+    zone_of = {site.ordinal: site.zone for site in sites}
+    for entry in place(24, sites, standbys):
+        assert len({node_of[pod] for pod in entry.replicas}) == 1 + standbys
+        assert len({zone_of[pod] for pod in entry.replicas}) == min(zones, 1 + standbys)
+
+
+def test_zones_come_before_nodes() -> None:
+    """A zone fails as a whole, so two pods of one node in two zones are the smaller evil."""
+    sites = [
+        Site(ordinal=Ordinal(n), zone=f"zone-{n % 2}", node=f"node-{n // 2}") for n in range(4)
+    ]
+    zone_of = {site.ordinal: site.zone for site in sites}
+    for entry in place(12, sites, 1):
+        assert len({zone_of[pod] for pod in entry.replicas}) == 2
+
+
+def test_a_pod_that_runs_on_another_node_moves_no_data() -> None:
+    before = place(12, on_nodes(4, 4), 1)
+    assert place(12, on_nodes(4, 2), 1, before) == before
+
+
+def test_a_node_that_is_not_known_is_shared_with_nobody() -> None:
+    assert place(12, sites_of(4), 1) == place(12, on_nodes(4, 4), 1)
+
+
 def test_a_placement_that_ignored_zones_is_repaired_by_swaps() -> None:
     sites = sites_of(4, 2)
     zone_of = {site.ordinal: site.zone for site in sites}

@@ -52,3 +52,17 @@ def test_a_pause_holds_up_no_deletion_of_a_left_replica() -> None:
     assert rebalancing(world)[0] == "Moving"
     world.settle()
     assert rebalancing(world)[0] == "NothingToMove"
+
+
+def test_replicas_that_share_a_node_are_told_and_a_pod_on_another_node_moves_nothing() -> None:
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    for pod in world.pods:
+        pod.node = f"node-{pod.ordinal}"
+    assert rebalancing(world) == ("NothingToMove", "every replica is where it should be")
+    for pod in world.pods:
+        pod.node = "node-0"
+    assert plan(world.observation()) == []
+    reason, message = rebalancing(world)
+    assert reason == "NothingToMove"
+    assert message.endswith("replicas of partition 0, 1 share a node, and fail with it")
