@@ -241,16 +241,19 @@ class World:
         return [one.partition for one in process.pod.report().lost] if process else []
 
     def serves_all(self, host: str) -> bool | None:
-        """Whether a host's pod has all replicas, none lost or behind; None: it opens them yet."""
+        """Whether a host's pod has all replicas, none lost or behind; None: nobody can tell yet.
+
+        An older copy may lack chunks of a decided batch alone, which shows once it is applied.
+        """
         process = self.processes.get(host)
         if process is None or not process.pod.has_opened or not process.pod.registry.is_compared:
             return None
         if process.pod.registry.assignment is None:
             return None
-        report = process.pod.report()
-        return not report.lost and all(
-            one.state in ("serving", "opening") for one in report.replicas
-        )
+        report, decided = process.pod.report(), process.pod.registry.completion.decided
+        if report.lost or any(one.state not in ("serving", "opening") for one in report.replicas):
+            return False
+        return None if any(one.sequence < decided for one in report.replicas) else True
 
     @property
     def standbys(self) -> int:
