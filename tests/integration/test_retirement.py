@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.errors import StaleEpochError, WrongStoreError
-from qss_core.model import Epoch, PartitionId, StoreId
+from qss_client.clock import SystemClock
+from qss_core.errors import DiskFullError, StaleEpochError, WrongStoreError
+from qss_core.model import Epoch, Ordinal, PartitionId, StoreId
 from qss_core.wire.retirement import RetireRequest
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.pod_context import PodConfig
+from qss_store.runtime.metrics import Metrics
+from qss_store.storage.engine import Engine
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
+from qss_testing.waiting import wait_until_async
 
 P0 = PartitionId(0)
 
@@ -92,3 +98,53 @@ async def test_a_deleted_replica_is_no_lost_one_when_the_partition_comes_back(
     report = cluster.pods[1].pod.report()
     assert report.lost == ()
     assert [one.configuration.epoch for one in report.replicas] == [4]
+
+
+async def test_a_replica_that_is_left_is_reported_while_it_cannot_be_opened(
+    tmp_path: Path,
+) -> None:
+    """Taken for deleted, it would come back as a standby with its own rows."""
+    real, full = open_rocksdb(), False
+
+    def open_engine(path: Path) -> Engine:
+        if full:
+            raise DiskFullError("the volume is full")
+        return real(path)
+
+    async with write_cluster(tmp_path, pods=2, partitions=1, open_engine=open_engine) as cluster:
+        await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
+        await cluster.until_led()
+        await cluster.assign([configuration(0, 0, epoch=3)])
+        await cluster.stop_pod(1)
+        full = True
+        await cluster.start_pod(1)
+        pod = cluster.pods[1].pod
+        (lost,) = pod.report().lost
+        assert (lost.partition, lost.is_waiting, lost.error) == (P0, True, "the volume is full")
+        assert pod.report().ready
+        full = False
+        await wait_until_async(lambda: not pod.report().lost)
+        assert [one.configuration.epoch for one in pod.report().replicas] == [3]
+        await pod.retire(request_of(cluster))
+        assert pod.report().replicas == ()
+        assert not database(cluster).exists()
+
+
+async def test_a_replica_that_is_left_is_reported_before_the_pod_has_opened_it(
+    cluster: WriteCluster,
+) -> None:
+    await cluster.assign([configuration(0, 0, epoch=3)])
+    await cluster.stop_pod(1)
+    config = PodConfig(
+        store=cluster.definition.name,
+        ordinal=Ordinal(1),
+        directory=cluster.volume / "1",
+        incarnation="later",
+    )
+    pod = Pod(config, open_rocksdb(), SystemClock(), Metrics())
+    pod.remember()
+    assert [lost.partition for lost in pod.report().lost] == [P0]
+    await pod.start()
+    assert pod.report().lost == ()
+    assert len(pod.report().replicas) == 1
+    await pod.close()

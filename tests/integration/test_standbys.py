@@ -176,12 +176,12 @@ async def test_a_copy_replaces_no_learner_that_has_acknowledged_entries_meanwhil
         learner, held = cluster.pods[1].pod, cluster.configurations[0]
         report = cluster.pods[0].pod.report
         await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-        before = learner.copied_over(held)
+        before = learner.registry.copied_over(held)
         await write(writer, epoch, 0, ROWS)
         with pytest.raises(StaleEpochError, match="meanwhile"):
             await learner.install(held, tmp_path / "copy", before)
         with pytest.raises(StaleEpochError):
-            learner.copied_over(configuration(0, 0, learners=[1], epoch=2))
+            learner.registry.copied_over(configuration(0, 0, learners=[1], epoch=2))
 
 
 async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ class Pod:
         """
         kept = self._file.remember()
         if kept is not None:
+            self._retirement.expect(kept, self.ordinal)
             self._remember_marks(kept.definition.store_id)
             self._remember_type(kept.definition)
 
@@ -201,14 +202,8 @@ class Pod:
     async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
         changed = assignment != self.registry.assignment
         for configuration in assignment.partitions:
-            if configuration.role_of(self.ordinal) is not None:
-                was_here = is_emptied and self.ordinal in configuration.in_sync
-                changed |= await self._place(assignment, configuration, was_here=was_here)
-            elif (replica := self.registry.replicas.get(configuration.partition)) is not None:
-                take_configuration(replica, assignment.settings, configuration)
-            elif self._retirement.is_left(configuration.partition):
-                opened = self._opened(assignment, configuration, was_here=True)
-                await self._retirement.open(configuration.partition, opened)
+            was_here = is_emptied and self.ordinal in configuration.in_sync
+            changed |= await self._open(assignment, configuration, was_here=was_here)
         if changed:
             await self._take(assignment)
             self.send_signal.assigned()
@@ -228,6 +223,22 @@ class Pod:
                 self._file.keep(assignment)
         finally:  # A definition that was prepared and not taken leaves empty families.
             self.rows_to_move.set()
+
+    async def _open(
+        self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
+    ) -> bool:
+        """Opens a replica that the pod has, or that is left here; returns whether there is news."""
+        partition = configuration.partition
+        if configuration.role_of(self.ordinal) is not None:
+            return await self._place(assignment, configuration, was_here=was_here)
+        if (replica := self.registry.replicas.get(partition)) is not None:
+            take_configuration(replica, assignment.settings, configuration)
+        elif self._retirement.is_left(partition):
+            opened = self._opened(assignment, configuration, was_here=True)
+            is_open = await self._retirement.open(partition, opened)
+            self._reopening.begin()
+            return is_open
+        return False
 
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
@@ -260,7 +271,7 @@ class Pod:
         async with self._assigning:
             held = self.registry.placed()
             ones = [one for one in held.partitions if one.partition in self._unopened.waiting]
-            if any([await self._place(held, one, was_here=True) for one in ones]):
+            if any([await self._open(held, one, was_here=True) for one in ones]):
                 await self._take(held)
                 self.send_signal.assigned()
                 await self.news.tell()
@@ -308,17 +319,6 @@ class Pod:
         replica.acting.act_alone()
         return replica
 
-    def copied_over(self, configuration: PartitionConfiguration) -> object:
-        """The state of a learner that a copy may replace. Raises StaleEpochError for no learner."""
-        partition = configuration.partition
-        known = self.registry.configuration(partition)
-        newest = max(known, configuration, key=lambda one: one.epoch)
-        is_learner = newest.role_of(self.ordinal) is Role.LEARNER
-        if newest.epoch != configuration.epoch or not is_learner:
-            raise StaleEpochError(f"partition {partition} is no learner's in {configuration.epoch}")
-        replica = self.registry.replicas.get(partition)
-        return None if replica is None else (id(replica), replica.following.acknowledgements)
-
     async def install(
         self, configuration: PartitionConfiguration, copied: Path, before: object
     ) -> None:
@@ -329,7 +329,7 @@ class Pod:
         """
         partition = configuration.partition
         async with self._assigning:
-            if self.copied_over(configuration) != before:
+            if self.registry.copied_over(configuration) != before:
                 raise StaleEpochError(f"partition {partition} has taken entries meanwhile")
             is_damaged = partition in self._unopened.partitions
             replica = self.registry.replicas.get(partition)

@@ -10,6 +10,7 @@ from qss_core.errors import (
     NotReadyError,
     PartitionDoesNotExistError,
     RolledBackError,
+    StaleEpochError,
     StoreError,
     StoreNotFoundError,
     WrongStoreError,
@@ -172,6 +173,17 @@ class Registry:
                 epoch=configuration.epoch,
             )
         return replica
+
+    def copied_over(self, configuration: PartitionConfiguration) -> object:
+        """The state of a learner that a copy may replace. Raises StaleEpochError for no learner."""
+        partition = configuration.partition
+        known = self.configuration(partition)
+        newest = max(known, configuration, key=lambda one: one.epoch)
+        is_learner = newest.role_of(self._ordinal) is Role.LEARNER
+        if newest.epoch != configuration.epoch or not is_learner:
+            raise StaleEpochError(f"partition {partition} is no learner's in {configuration.epoch}")
+        replica = self.replicas.get(partition)
+        return None if replica is None else (id(replica), replica.following.acknowledgements)
 
     def found_damage(
         self, partition: PartitionId, error: CorruptionError, met_in: Replica | None = None

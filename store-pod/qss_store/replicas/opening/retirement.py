@@ -10,7 +10,7 @@ from collections.abc import Awaitable, MutableMapping
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, MalformedRequestError, NotReadyError, StoreError
-from qss_core.model import PartitionId, StoreId
+from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreId
 from qss_store.replicas.opening.open_database import Opening
 from qss_store.replicas.opening.take_out import close_replica
 from qss_store.replicas.opening.unopened import Unopened
@@ -44,25 +44,40 @@ class Retirement:
 
     def is_left(self, partition: PartitionId) -> bool:
         """Whether the volume has a database of the partition that was not opened."""
-        is_known = partition in self._replicas or partition in self._unopened.partitions
+        is_known = partition in self._replicas or self._unopened.is_lost(partition)
         if is_known or partition in self._kept:
             return False
         return self._volume.database(partition).exists()
 
-    async def open(self, partition: PartitionId, opened: Awaitable[Replica]) -> None:
-        """Opens a replica that is left, so that the operator hears of it.
+    def expect(self, assignment: StoreAssignment, pod: Ordinal) -> None:
+        """Reports the replicas that are left as ones that wait, until they are opened.
 
-        Files that do not open stay as they are: they may be another pod's.
+        Otherwise the operator would take them for deleted while the pod starts.
+        """
+        for one in assignment.partitions:
+            if one.role_of(pod) is None and self.is_left(one.partition):
+                self._unopened.expect(one.partition)
+
+    async def open(self, partition: PartitionId, opened: Awaitable[Replica]) -> bool:
+        """Opens a replica that is left, so that the operator hears of it; whether it is open.
+
+        Files that do not open stay as they are: they may be another pod's. The pod tries again
+        where the reason may pass.
         """
         try:
             self._replicas[partition] = await opened
         except (CorruptionError, MalformedRequestError) as error:
             self._kept.add(partition)
+            self._unopened.opened(partition)
             _LOG.warning(
                 "partition %s is not this pod's, and is kept: %s", partition, error.message
             )
-        except StoreError as error:  # The next assignment tries again.
-            _LOG.warning("partition %s is left here, unopened: %s", partition, error.message)
+        except StoreError as error:
+            self._unopened.wait(partition, error)
+        else:
+            self._unopened.opened(partition)
+            return True
+        return False
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
         """Closes and deletes the replica of a partition, and what the pod knows of it.

@@ -17,6 +17,7 @@ class Unopened:
         self._lost: dict[PartitionId, str] = {}
         self._misplaced: set[PartitionId] = set()
         self._spoilt: set[PartitionId] = set()
+        self._expected: set[PartitionId] = set()
         self.waiting: dict[PartitionId, StoreError] = {}
 
     @property
@@ -41,10 +42,17 @@ class Unopened:
 
     def wait(self, partition: PartitionId, error: StoreError) -> None:
         """Notes a partition that the pod will try to open again."""
-        if partition not in self.waiting:
+        if partition not in self.waiting or partition in self._expected:
             _LOG.error("partition %s waits to be opened: %s", partition, error.message)
+        self._expected.discard(partition)
         self._lost.pop(partition, None)
         self.waiting[partition] = error
+
+    def expect(self, partition: PartitionId) -> None:
+        """Notes a partition that the pod has not tried to open yet."""
+        why = NotReadyError("it is being opened")
+        self.waiting.setdefault(partition, why)
+        self._expected.add(partition)
 
     def spoil(self, partition: PartitionId) -> None:
         """Notes a partition whose database opens, but takes no writes."""
@@ -63,6 +71,7 @@ class Unopened:
         self._lost.pop(partition, None)
         self._misplaced.discard(partition)
         self._spoilt.discard(partition)
+        self._expected.discard(partition)
         self.waiting.pop(partition, None)
 
     def check(self, partition: PartitionId, pod: PodName) -> None:

@@ -76,7 +76,7 @@ class SnapshotCopies:
         path = self._directory / str(partition)
         try:
             async with self._slots:
-                before = self._pod.copied_over(configuration)
+                before = self._pod.registry.copied_over(configuration)
                 await run_blocking(_begin, path)
                 await self._fetch(configuration, source, path)
                 await self._pod.install(configuration, path, before)
