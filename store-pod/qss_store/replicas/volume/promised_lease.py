@@ -9,6 +9,7 @@ from qss_store.replication.lease import MARGIN
 
 _LOG = logging.getLogger(__name__)
 _NAME = "promised-lease-ms"
+_AGAIN_S = 5.0
 
 
 class PromisedLease:
@@ -21,42 +22,44 @@ class PromisedLease:
     def __init__(self, directory: Path) -> None:
         """Reads no file before it is asked for a lease."""
         self._path = directory / _NAME
-        self._kept_ms: int | None = None  # None before the file was read.
-        self._runs_out_s: float | None = None  # The last promise of the kept lease.
+        self._kept_ms: int | None = None  # On the volume; None before it was read.
+        self._known_ms = 0  # The settings on the volume say as much.
+        self._until_s: dict[int, float] = {}  # By lease: until when its last promise holds.
+        self._again_s = float("-inf")
 
     def at_start_s(self, lease_s: float, now_s: float) -> float:
         """The lease that an earlier process may have promised, at least that of the settings."""
-        kept_s = self._read() / 1000
-        if self._runs_out_s is None:
-            self._runs_out_s = now_s + kept_s * MARGIN
-        return max(kept_s, lease_s)
+        if self._kept_ms is None:
+            self._kept_ms, self._known_ms = self._read(), round(lease_s * 1000)
+            self._until_s[self._kept_ms] = now_s + self._kept_ms / 1000 * MARGIN
+        return max(self._kept_ms / 1000, lease_s)
 
     def promise(self, lease_s: float, now_s: float) -> None:
-        """Keeps a longer lease before it is promised, and a shorter one once that ran out.
+        """Keeps a lease before it is promised; a shorter one once the longer ones ran out.
 
-        Raises DiskFullError.
+        Raises DiskFullError where a process that starts would not wait as long.
         """
-        lease_ms, kept_ms = round(lease_s * 1000), self._read()
-        is_over = self._runs_out_s is not None and now_s >= self._runs_out_s
-        if lease_ms > kept_ms or (lease_ms < kept_ms and is_over):
-            self._keep(lease_ms)
-        if lease_ms >= kept_ms or is_over:
-            self._runs_out_s = now_s + lease_s * MARGIN
+        lease_ms, kept_ms = round(lease_s * 1000), self._kept_ms or 0
+        until_s = {one: until for one, until in self._until_s.items() if until > now_s}
+        until_s[lease_ms] = now_s + lease_s * MARGIN
+        longest_ms = max(until_s)
+        is_new = longest_ms > max(kept_ms, self._known_ms)
+        if longest_ms != kept_ms and (is_new or now_s >= self._again_s):
+            try:
+                replace_file(self._path, str(longest_ms).encode())
+                self._kept_ms = longest_ms
+            except OSError as error:
+                if is_new:
+                    raise DiskFullError(f"a lease cannot be kept on the volume: {error}") from error
+                self._again_s = now_s + _AGAIN_S
+                _LOG.debug("a lease is kept on the volume later: %s", error)
+        self._until_s = until_s
 
     def _read(self) -> int:
-        if self._kept_ms is None:
-            try:
-                self._kept_ms = int(self._path.read_bytes())
-            except FileNotFoundError:
-                self._kept_ms = 0
-            except (OSError, ValueError) as error:
-                _LOG.warning("%s cannot be read and is ignored: %s", _NAME, error)
-                self._kept_ms = 0
-        return self._kept_ms
-
-    def _keep(self, lease_ms: int) -> None:
         try:
-            replace_file(self._path, str(lease_ms).encode())
-        except OSError as error:
-            raise DiskFullError(f"a lease cannot be kept on the volume: {error}") from error
-        self._kept_ms = lease_ms
+            return int(self._path.read_bytes())
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError) as error:
+            _LOG.warning("%s cannot be read and is ignored: %s", _NAME, error)
+            return 0

@@ -49,6 +49,15 @@ def test_a_shorter_lease_is_kept_once_the_longer_one_ran_out(tmp_path: Path) -> 
     assert PromisedLease(tmp_path).at_start_s(1, 13) == SHORT_S
 
 
+def test_a_lease_in_between_is_kept_when_the_longest_one_ran_out(tmp_path: Path) -> None:
+    lease = PromisedLease(tmp_path)
+    lease.at_start_s(60, 0)
+    lease.promise(60, 0)
+    lease.promise(30, 65)
+    lease.promise(10, 67)
+    assert PromisedLease(tmp_path).at_start_s(10, 68) == 30
+
+
 def test_a_process_that_ends_soon_forgets_no_promise_of_the_one_before(tmp_path: Path) -> None:
     PromisedLease(tmp_path).promise(LONG_S, 0)
     for now_s in (1, 2, 3):
@@ -66,7 +75,27 @@ def test_a_file_that_says_nothing_is_ignored(
     assert "promised-lease-ms cannot be read" in caplog.text
 
 
-def test_nothing_is_promised_that_cannot_be_kept(tmp_path: Path) -> None:
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A volume on which no file can be written."""
     (tmp_path / "promised-lease-ms.new").mkdir()
-    with pytest.raises(DiskFullError, match="cannot be kept on the volume"):
-        PromisedLease(tmp_path).promise(LONG_S, 0)
+    return tmp_path
+
+
+def test_nothing_is_promised_that_cannot_be_kept(full: Path) -> None:
+    lease = PromisedLease(full)
+    lease.at_start_s(SHORT_S, 0)
+    for now_s in (0, 1):
+        with pytest.raises(DiskFullError, match="cannot be kept on the volume"):
+            lease.promise(LONG_S, now_s)
+
+
+def test_a_full_volume_refuses_no_lease_that_the_settings_on_it_have(full: Path) -> None:
+    """Its heartbeats wrote nothing before, and a process that starts waits as long anyway."""
+    lease = PromisedLease(full)
+    lease.at_start_s(LONG_S, 0)
+    lease.promise(LONG_S, 0)
+    lease.promise(SHORT_S, 20)
+    (full / "promised-lease-ms.new").rmdir()
+    lease.promise(SHORT_S, 30)
+    assert PromisedLease(full).at_start_s(1, 31) == SHORT_S
