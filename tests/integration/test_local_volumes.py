@@ -1,5 +1,6 @@
 """Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,22 @@ def test_data_of_another_schema_refuses_a_stored_resource_that_was_edited(
     resource_file.write_text(yaml.dump(stored))
     with pytest.raises(StoreError, match=message):
         prepare([resource_file], qss.state)
+
+
+def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_rows_again(
+    qss: Qss,
+) -> None:
+    folder = with_rows(qss).parent
+    away = folder.rename(folder.with_name("renamed"))
+    done = qss.up(manifest(replicas=1))
+    assert done.code == 1
+    back = f"mv {away} {folder}"
+    assert f"store {STORE} would begin empty, and there is data of it: " in done.err
+    assert f"`{back}` puts it back and loses nothing" in done.err
+    assert not folder.exists()
+    subprocess.run(back, shell=True, check=True)
+    assert qss.up(manifest(replicas=1)).code == 0
+    assert "\na    1 " in qss.run("get", STORE, "a").out
 
 
 def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:

@@ -29,6 +29,7 @@ from qss_operator.local.directory.files import (
     read_yaml,
     write_yaml,
 )
+from qss_operator.local.directory.misplaced import way_back
 from qss_operator.local.directory.ports import PodPorts
 from qss_operator.local.processes import ProcessId, identify, is_alive, is_suspended
 from qss_operator.planning.model import StoreStatus
@@ -101,14 +102,8 @@ class StateDirectory:
         metadata = resource.get("metadata") if isinstance(resource, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if name not in (None, store):
-            there = self.path / str(name)
             raise StateDirectoryError(
-                f"{self.resource_file(store)} is of store {name}: "
-                + (
-                    f"{there} exists, too: move {self.path / store} out of {self.path}"
-                    if there.exists()
-                    else f"rename its folder back to {there}; nothing is lost"
-                )
+                way_back(self.path, store) or f"{self.resource_file(store)} is of store {name}"
             )
         return resource
 

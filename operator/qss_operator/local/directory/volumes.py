@@ -8,13 +8,13 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from qss_core.errors import MalformedRequestError, StoreError
-from qss_core.model import StoreAssignment, StoreDefinition, StoreId, StoreName
+from qss_core.errors import StoreError
+from qss_core.model import StoreId, StoreName
 from qss_core.spec.fixed_members import schema_differences
 from qss_core.spec.resource import StoreSpec, decode_spec, definition_of
 from qss_core.text import listed
-from qss_core.wire.messages import decode
 from qss_operator.errors import InvalidResourceError
+from qss_operator.local.directory.misplaced import kept_definition, resource_of
 from qss_operator.local.directory.state import StateDirectory
 
 
@@ -30,10 +30,10 @@ def refuse_other_data(
     wanted = definition_of(name, StoreId(""), spec)
     others: dict[Path, list[str]] = {}
     for directory in sorted((state.path / name).glob("pod-*/data")):
-        kept = _kept_definition(directory)
+        kept = kept_definition(directory)
         if kept is None:
             continue
-        is_of_stored = uid is not None and _resource_of(directory, kept) == uid
+        is_of_stored = uid is not None and resource_of(directory, kept) == uid
         if kept.name != name and not is_of_stored:
             raise InvalidResourceError(
                 f"the data in {directory} is that of store {kept.name}: put the folders of pods "
@@ -65,18 +65,3 @@ def uid_of(stored: dict[str, Any]) -> str | None:
     """The uid of a stored resource; None where a person put a file without it in its place."""
     uid: str | None = (stored.get("metadata") or {}).get("uid")
     return uid
-
-
-def _kept_definition(directory: Path) -> StoreDefinition | None:
-    try:
-        return decode((directory / "assignment.json").read_bytes(), StoreAssignment).definition
-    except (OSError, MalformedRequestError):
-        return None
-
-
-def _resource_of(directory: Path, kept: StoreDefinition) -> str:
-    """The uid of the resource that a volume is of; its pod reads it in the same way."""
-    try:
-        return (directory / "resource-uid").read_text("ascii")
-    except (OSError, UnicodeDecodeError):
-        return kept.store_id
