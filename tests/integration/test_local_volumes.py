@@ -1,6 +1,7 @@
 """Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,36 @@ def degraded(qss: Qss) -> dict[str, str]:
     """The condition Degraded of the store."""
     conditions: list[dict[str, str]] = qss.status()["status"]["conditions"]
     return next(one for one in conditions if one["type"] == "Degraded")
+
+
+def versioned(retention: str) -> str:
+    """The resource of a store that keeps versions of values for a time."""
+    kind = {"type": "Versioned", "versioned": {"historyRetention": retention}}
+    return manifest(replicas=1, store={**NUMBERS, **kind})
+
+
+def test_the_schema_of_the_databases_counts_where_an_assignment_and_the_resource_were_edited(
+    qss: Qss,
+) -> None:
+    assert qss.up(versioned("744h")).code == 0
+    url = qss.status()["status"]["endpoints"]["query"]
+    write_values(url, STORE, {"a": 1})
+    assert qss.down().code == 0
+    kept = qss.state.data_directory(STORE, Ordinal(0)) / "assignment.json"
+    kept.write_text(kept.read_text().replace("2678400000", "86400000"))
+    qss.state.resource_file(STORE).unlink()
+    began_s = time.monotonic()
+    done = qss.up(versioned("24h"), timeout_s=60)
+    assert time.monotonic() - began_s < 40
+    assert done.code == 4
+    told = "was written with spec.store.versioned.historyRetention 744 h, not 24 h"
+    assert f"the data on this volume {told}" in done.err
+    assert "storage.whenDeleted" not in done.err
+    option = f" --state-dir {qss.state.path}"
+    assert f"`qss down{option}`, then `qss up FILE...{option}` with all files" in done.err
+    assert qss.down().code == 0
+    # The databases were asked: the wrong file is refused before a pod starts, the right one taken.
+    done = qss.up(versioned("24h"))
+    assert (done.code, told in done.err) == (2, True)
+    assert qss.up(versioned("744h")).code == 0
+    assert "\na    " in qss.run("versions", STORE, "a").out

@@ -8,14 +8,17 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from qss_core.errors import MalformedRequestError
-from qss_core.model import StoreAssignment, StoreDefinition, StoreName
+from qss_core.model import StoreAssignment, StoreDefinition, StoreName, Wire
+from qss_core.spec.fixed_members import with_schema_of
 from qss_core.text import listed
 from qss_core.wire.messages import decode
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.directory.files import read_yaml
 
+Kept = TypeVar("Kept", bound=Wire)
 _VOLUMES = "pod-*/data"
 _KIB = 1024
 
@@ -88,19 +91,39 @@ def store_of(folder: Path) -> str | None:
 
 
 def kept_definition(volume: Path) -> StoreDefinition | None:
-    """The definition of the store that a volume was written for; None where it does not say it."""
-    try:
-        return decode((volume / "assignment.json").read_bytes(), StoreAssignment).definition
-    except (OSError, MalformedRequestError):
-        return None
+    """The definition of the store that a volume was written for; None where it does not say it.
+
+    Its schema is that of the databases where they have refused that of the assignment.
+    """
+    assignment = _decoded(volume / "assignment.json", StoreAssignment)
+    rows = schema_of_rows(volume)
+    if assignment is None or rows is None:
+        return rows if assignment is None else assignment.definition
+    definition = assignment.definition
+    return definition if rows.store_id != definition.store_id else with_schema_of(rows, definition)
 
 
-def resource_of(volume: Path, kept: StoreDefinition) -> str:
-    """The uid of the resource that a volume is of; its pod reads it in the same way."""
+def schema_of_rows(volume: Path) -> StoreDefinition | None:
+    """The definition that the databases of a volume have; None where they refused no other one."""
+    return _decoded(volume / "schema-of-rows.json", StoreDefinition)
+
+
+def resource_of(volume: Path, store_id: str) -> str:
+    """The uid of the resource that a volume is of; its pod reads it in the same way.
+
+    A volume that does not say it is of the resource that gave the store its id.
+    """
     try:
         return (volume / "resource-uid").read_text("ascii")
     except (OSError, UnicodeDecodeError):
-        return kept.store_id
+        return store_id
+
+
+def _decoded(file: Path, kind: type[Kept]) -> Kept | None:
+    try:
+        return decode(file.read_bytes(), kind)
+    except (OSError, MalformedRequestError):
+        return None
 
 
 def _exchanged(path: Path, cycle: Sequence[str], stores: Mapping[str, str]) -> str:
@@ -137,7 +160,7 @@ def _pods(folder: Path, store: StoreName) -> Iterable[Path]:
     if own == store:
         return
     for volume, kept in _kept_in(folder).items():
-        if kept.name == store and resource_of(volume, kept) != _uid_in(folder):
+        if kept.name == store and resource_of(volume, kept.store_id) != _uid_in(folder):
             yield volume.parent
 
 

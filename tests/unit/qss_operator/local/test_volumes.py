@@ -22,6 +22,7 @@ from qss_operator.local.prepare import (
     stored_files,
 )
 from qss_operator.local.resources import LocalResources
+from qss_operator.planning.model import StoreStatus
 from qss_operator.resources.validation import validate_resource
 from qss_testing.clients.qss_command import STORE, manifest
 from qss_testing.pods.stores import configuration
@@ -65,6 +66,13 @@ def put_volume(state: StateDirectory, pod: int, resource: str, uid: str) -> Path
     data.mkdir(parents=True)
     (data / "assignment.json").write_bytes(encode(assignment))
     return data
+
+
+def put_schema_of_rows(state: StateDirectory, resource: str, uid: str) -> None:
+    """What a pod keeps when its databases have the schema of that resource, and were asked."""
+    spec = decode_spec(validate_resource(yaml.safe_load(resource))["spec"])
+    file = state.data_directory(STORE, Ordinal(0)) / "schema-of-rows.json"
+    file.write_bytes(encode(definition_of(STORE, StoreId(uid), spec)))
 
 
 def store(state: StateDirectory, resource: str, uid: str) -> None:
@@ -299,6 +307,60 @@ def test_the_folder_with_rows_is_named_once_an_empty_store_has_its_name(
     run(told.value.message.split("`")[1])
     assert (own / rows.relative_to(state.path / STORE)).read_bytes() == b"r" * 2048
     assert len(stored_files(state)) == 1
+
+
+def test_an_edit_of_an_assignment_is_undone_and_its_deletion_is_not_the_only_way(
+    state: StateDirectory,
+) -> None:
+    data = put_volume(state, 0, manifest(replicas=1, store=versioned("24h")), "one")
+    with pytest.raises(InvalidResourceError) as told:
+        prepare_resource(yaml.safe_load(manifest(replicas=1, store=versioned("744h"))), state)
+    undo = f"{data / 'assignment.json'} says so: if it was edited, undo the edit there"
+    assert undo in told.value.message
+    # The databases were asked, and have the schema of the file.
+    put_schema_of_rows(state, manifest(replicas=1, store=versioned("744h")), "one")
+    assert prepare_resource(
+        yaml.safe_load(manifest(replicas=1, store=versioned("744h"))), state
+    ).name
+    with pytest.raises(InvalidResourceError, match="744 h, not 24 h") as told:
+        prepare_resource(yaml.safe_load(manifest(replicas=1, store=versioned("24h"))), state)
+    assert "undo the edit" not in told.value.message
+
+
+@pytest.mark.parametrize("has_assignment", [True, False])
+def test_a_resource_that_the_databases_refused_is_replaced_by_the_one_of_their_schema(
+    state: StateDirectory, *, has_assignment: bool
+) -> None:
+    """Its uid is not that of the volume, as its store was begun with another resource."""
+    store(state, manifest(replicas=1, store=versioned("24h")), "new")
+    state.write_status(STORE, StoreStatus(store_id=StoreId("one")))
+    data = put_volume(state, 0, manifest(replicas=1, store=versioned("24h")), "one")
+    (data / "resource-uid").write_text("new")
+    put_schema_of_rows(state, manifest(replicas=1, store=versioned("744h")), "one")
+    if not has_assignment:
+        (data / "assignment.json").unlink()
+        (data / "resource-uid").write_text("one")
+    store(state, manifest(replicas=1, store=versioned("744h")), "unused")
+    stored = yaml.safe_load(state.resource_file(STORE).read_text())
+    assert stored["spec"]["store"]["versioned"] == {"historyRetention": "744h"}
+    assert (stored["metadata"]["uid"], stored["metadata"]["generation"]) == ("new", 2)
+
+
+def test_a_resource_that_no_pod_has_ever_taken_is_replaced_by_another_file(
+    state: StateDirectory,
+) -> None:
+    store(state, manifest(replicas=1, store=versioned("24h")), "new")
+    data = state.data_directory(STORE, Ordinal(0))
+    (data / "partitions" / "0").mkdir(parents=True)
+    with pytest.raises(InvalidResourceError, match="immutable"):
+        prepare_resource(yaml.safe_load(manifest(replicas=1, store=versioned("744h"))), state)
+    (data / "resource-uid").write_text("old")
+    assert prepare_resource(
+        yaml.safe_load(manifest(replicas=1, store=versioned("744h"))), state
+    ).name
+    (data / "resource-uid").write_text("new")
+    with pytest.raises(InvalidResourceError, match="immutable"):
+        prepare_resource(yaml.safe_load(manifest(replicas=1, store=versioned("744h"))), state)
 
 
 def test_a_path_with_a_space_is_quoted_where_its_deletion_is_told(tmp_path: Path) -> None:
