@@ -113,6 +113,38 @@ def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) ->
     hindrance.rmdir()
 
 
+def test_a_damaged_record_of_a_process_stops_neither_up_nor_down(qss: Qss) -> None:
+    assert qss.up().code == 0
+    file = qss.state.process_file(STORE, Ordinal(0))
+    file.write_text("pid: [")
+    told = f"{file} is damaged, so a process that was left there cannot be found"
+    down = qss.down()
+    assert (down.code, qss.living_pods()) == (0, [])
+    assert down.out.startswith("stopped\n")
+    assert len([line for line in down.err.splitlines() if line.startswith(told)]) == 1
+    assert qss.up().code == 0
+    assert qss.pod(0) is not None
+    assert qss.down().err == ""
+
+
+def test_a_kill_of_a_pod_without_a_record_of_its_process_says_that_nothing_ended(
+    qss: Qss,
+) -> None:
+    assert qss.up().code == 0
+    pods = qss.living_pods()
+    file = qss.state.process_file(STORE, Ordinal(1))
+    for damage in (lambda: file.write_text("pid: ["), file.unlink):
+        damage()
+        killed = qss.run("kill", f"{STORE}-1")
+        assert killed.code == 1
+        assert (
+            f"nothing was ended: the process of {STORE}-1 is not known, as {file} is" in killed.err
+        )
+    assert all(map(is_alive, pods))
+    assert qss.run("restart", STORE).code == 0
+    wait_until(lambda: qss.pod(1) is not None, 60.0)
+
+
 def test_a_pod_that_moved_since_its_port_was_taken_says_where_it_is(qss: Qss) -> None:
     assert qss.up().code == 0
     (before, _) = qss.state.read_ports(STORE)
