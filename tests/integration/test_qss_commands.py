@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from qss_client.processes import is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StartFailedError
 from qss_operator.local.changes import says_something_else
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.processes import is_alive
 from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
@@ -95,6 +95,19 @@ def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: 
     wait_until(lambda: qss.ready() == "1/1")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
+def test_a_query_after_the_up_was_killed_says_the_same_as_after_a_down(qss: Qss) -> None:
+    assert qss.up(manifest(replicas=1)).code == 0
+    holder = qss.state.holder()
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(holder))
+    killed = qss.run("get", STORE, "a")
+    assert qss.down().code == 0
+    assert killed == qss.run("get", STORE, "a")
+    assert "the local cluster is stopped and the data is kept: `qss up` starts it" in killed.err
 
 
 def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) -> None:

@@ -5,12 +5,13 @@ import signal
 from collections.abc import Iterable
 from typing import NoReturn
 
+from qss_client.processes import ProcessId
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import Ordinal, StoreName
 from qss_core.text import listed
 from qss_operator.errors import NotRunningError, NotThereError, StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.processes import ProcessId, signal_process
+from qss_operator.local.processes import signal_process
 
 _POD = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})")
 

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
+from qss_client.processes import ProcessId, identify, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.directory.files import (
@@ -32,7 +33,7 @@ from qss_operator.local.directory.files import (
 )
 from qss_operator.local.directory.misplaced import way_back
 from qss_operator.local.directory.ports import PodPorts
-from qss_operator.local.processes import ProcessId, identify, is_alive, is_suspended
+from qss_operator.local.processes import is_suspended
 from qss_operator.planning.model import StoreStatus
 
 _LOG = logging.getLogger(__name__)
