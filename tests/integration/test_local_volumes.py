@@ -119,11 +119,10 @@ def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) 
             write_values(url, STORE, {"a": 1})
             disk.fill(leave_bytes=0)
             # The second one finds the process that was recorded on the full disk.
+            full = "DISK_FULL: the volume is full: it has 0 MiB free of"
             for _ in range(2):
                 assert small.run("kill", f"{STORE}-0").code == 0
-                wait_until(
-                    lambda: "DISK_FULL: the volume is full: it has 0 of" in asked(small, url).err
-                )
+                wait_until(lambda: full in asked(small, url).err)
             disk.make_room()
             wait_until(lambda: asked(small, url).code == 0)
         finally:
