@@ -16,7 +16,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
 from qss_operator.local.pods import kill_pod
-from qss_operator.local.status.present import why_old
+from qss_operator.local.status.present import why_waits
 
 if TYPE_CHECKING:
     from qss_operator.local.changes import Change
@@ -142,7 +142,7 @@ def kill(
     process = kill_pod(state, pod)
     store = pod.rpartition("-")[0]
     follows = f"`qss up` starts it again, and {_watch(store, state)} shows it"
-    if waits := why_old(state, StoreName(store)):
+    if waits := why_waits(state, StoreName(store)):
         follows = f"its start waits: {waits}"
     typer.echo(f"killed {pod} (process {process.pid}); {follows}")
 
@@ -168,7 +168,7 @@ def _what_follows(change: "Change", state: StateDirectory) -> str:
         return ", which the next `qss up` carries out: nothing runs"
     if change.store not in running:
         return ", which is not carried out before `qss up` is started with this store"
-    if waits := why_old(state, change.store):
+    if waits := why_waits(state, change.store):
         return f", which waits: {waits}"
     return f"; {_watch(change.store, state)} shows the progress"
 

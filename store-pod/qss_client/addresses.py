@@ -4,6 +4,7 @@ Without a given URL it takes QSS_URL from the environment. Without QSS_URL it ta
 cluster in the directory QSS_STATE_DIR, by default `.qss`, as `qss up` makes it.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from qss_client.processes import ProcessId, is_alive
 from qss_core.errors import MalformedRequestError, StoreError, StoreNotFoundError, UnreachableError
 from qss_core.text import listed
 
 STATE_DIR = Path(".qss")
+# The words of a status whose `qss up` has ended in order.
+_STOPPED = "the local cluster is stopped and the data is kept: `qss up` starts it again"
 Urls = str | Sequence[str]
 
 
@@ -86,12 +90,24 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
     for condition in document.get("conditions", ()):
         if condition.get("reason") == "Stopped":
             raise UnreachableError(f"store {store}: {condition['message']}")
+    if _was_killed(state_dir):
+        raise UnreachableError(f"store {store}: {_STOPPED}")
     endpoints = document.get("endpoints") or {}
     pods = [pod.get("query") for pod in endpoints.get("pods", ())]
     urls = [url for url in (endpoints.get("query"), *pods) if url]
     if not urls:
         raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
     return checked_urls(urls)
+
+
+def _was_killed(state_dir: Path) -> bool:
+    """Whether the `qss up` that the lock names has ended, and so could not publish that it has."""
+    try:
+        holder = json.loads((state_dir / "lock").read_text())
+        process = ProcessId(pid=holder["pid"], started=holder["started"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    return not is_alive(process)
 
 
 def _yaml() -> Any:

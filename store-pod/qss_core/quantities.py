@@ -67,7 +67,9 @@ def parse_quantity_bytes(quantity: int | str) -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """Bytes for a person: `64 MiB`, `1.5 GiB`, `0 MiB`."""
+    """Bytes for a person: `64 MiB`, `1.5 GiB`, `0 MiB`; a small part of a MiB as `3 KiB`."""
+    if 0 < count < 1024**2:
+        return f"{-(-count // 1024)} KiB"
     unit, name = (1024**3, "GiB") if count >= 1024**3 else (1024**2, "MiB")
     return f"{count / unit:.1f}".removesuffix(".0") + f" {name}"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from qss_operator.local.processes import is_alive
+from qss_client.processes import is_alive
 from qss_spark.demo.processes import Cluster, ProgramError, jobs_directory
 from qss_spark.demo.run import Demo
 from qss_spark.demo.scenarios import AIRCRAFT_STATS

@@ -118,7 +118,8 @@ def test_a_decided_batch_waits_for_room_and_is_then_finished_by_itself(
     # The batch is decided. The disk has room for some of its slices.
     stage2.disk.fill(leave_bytes=KEPT_FREE_BYTES + 3 * MIB)
     stage2.gate.open()
-    assert f"bytes free, of which {KEPT_FREE_BYTES} are kept back" in wait_until(stage2.error)
+    kept_back = f"MiB free, of which {KEPT_FREE_BYTES // MIB} MiB are kept back"
+    assert kept_back in wait_until(stage2.error)
     assert "partition 1 waits for disk space: the volume is full: it has" in stage2.pod.log()
     assert isinstance(committing.exception(), BatchInProgressError)
     assert sequences(stage2.cluster)[0] == before + 1

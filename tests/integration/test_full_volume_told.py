@@ -12,14 +12,15 @@ from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
-from qss_testing.writers.writer import write_values
+from qss_testing.writers.writer import Record, Writer, write_values
 
 pytestmark = pytest.mark.long
 
 MIB = 1024 * 1024
 FULL = re.compile(
-    r"the pod refuses batches: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB"
+    r"the pod refuses batches: the volume has \d+(\.\d)? [MK]iB free of 160 MiB, and 64 MiB"
 )
+LEFT = r"the volume has 0 MiB free beyond the 64 MiB that are kept back; .* stages [1-9] KiB: "
 ROOM = re.compile(r"the volume has enough space again: \d+(\.\d)? MiB free")
 
 
@@ -38,8 +39,11 @@ def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_aga
             return report is not None and report.full_volume is not None
 
         assert not is_full()
+        writer = stack.enter_context(Writer(cluster.url, cluster.store))
         disk.fill(leave_bytes=48 * MIB)
         wait_until(is_full)
+        with pytest.raises(DiskFullError, match=LEFT):
+            writer.write([Record("a", 1)], limits=RetryLimits(deadline_s=0.0))
         report = pod.report()
         assert report is not None
         assert report.ready
@@ -89,7 +93,7 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
             return [lost.error for lost in report.lost if lost.is_waiting] if report else []
 
         wait_until(waiting)
-        why = rf"the volume is full: it has \d+ of {160 * MIB} bytes free, and a database cannot be"
+        why = r"the volume is full: it has \d+ [MK]iB free of 160 MiB, and a database cannot be"
         assert re.match(why, waiting()[0])
         assert re.search(rf"partition 0 waits to be opened: {why}", pod.log())
         impatient = RetryLimits(deadline_s=0.0)

@@ -18,12 +18,12 @@ from jsonschema import Draft202012Validator
 
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
+from qss_client.processes import ProcessId, identify, is_alive
 from qss_core.errors import StoreError
 from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode
 from qss_operator.errors import AlreadyRunningError, StartFailedError
 from qss_operator.local.cluster import end_leftovers
-from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.local.stop import stop_stores
 from qss_operator.planning.model import ConditionType, Endpoints, StoreStatus

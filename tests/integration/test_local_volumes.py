@@ -1,5 +1,7 @@
 """Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,22 @@ def test_data_of_another_schema_refuses_a_stored_resource_that_was_edited(
         prepare([resource_file], qss.state)
 
 
+def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_rows_again(
+    qss: Qss,
+) -> None:
+    folder = with_rows(qss).parent
+    away = folder.rename(folder.with_name("renamed"))
+    done = qss.up(manifest(replicas=1))
+    assert done.code == 1
+    back = f"mv {away} {folder}"
+    assert f"store {STORE} would begin empty, and there is data of it: " in done.err
+    assert f"`{back}` puts it back and loses nothing" in done.err
+    assert not folder.exists()
+    subprocess.run(back, shell=True, check=True)
+    assert qss.up(manifest(replicas=1)).code == 0
+    assert "\na    1 " in qss.run("get", STORE, "a").out
+
+
 def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:
     resource_file = with_rows(qss)
     assert qss.up(manifest(replicas=1)).code == 0
@@ -101,11 +119,10 @@ def test_a_pod_starts_on_a_full_disk_and_says_what_it_waits_for(tmp_path: Path) 
             write_values(url, STORE, {"a": 1})
             disk.fill(leave_bytes=0)
             # The second one finds the process that was recorded on the full disk.
+            full = "DISK_FULL: the volume is full: it has 0 MiB free of"
             for _ in range(2):
                 assert small.run("kill", f"{STORE}-0").code == 0
-                wait_until(
-                    lambda: "DISK_FULL: the volume is full: it has 0 of" in asked(small, url).err
-                )
+                wait_until(lambda: full in asked(small, url).err)
             disk.make_room()
             wait_until(lambda: asked(small, url).code == 0)
         finally:
@@ -121,3 +138,36 @@ def degraded(qss: Qss) -> dict[str, str]:
     """The condition Degraded of the store."""
     conditions: list[dict[str, str]] = qss.status()["status"]["conditions"]
     return next(one for one in conditions if one["type"] == "Degraded")
+
+
+def versioned(retention: str) -> str:
+    """The resource of a store that keeps versions of values for a time."""
+    kind = {"type": "Versioned", "versioned": {"historyRetention": retention}}
+    return manifest(replicas=1, store={**NUMBERS, **kind})
+
+
+def test_the_schema_of_the_databases_counts_where_an_assignment_and_the_resource_were_edited(
+    qss: Qss,
+) -> None:
+    assert qss.up(versioned("744h")).code == 0
+    url = qss.status()["status"]["endpoints"]["query"]
+    write_values(url, STORE, {"a": 1})
+    assert qss.down().code == 0
+    kept = qss.state.data_directory(STORE, Ordinal(0)) / "assignment.json"
+    kept.write_text(kept.read_text().replace("2678400000", "86400000"))
+    qss.state.resource_file(STORE).unlink()
+    began_s = time.monotonic()
+    done = qss.up(versioned("24h"), timeout_s=60)
+    assert time.monotonic() - began_s < 40
+    assert done.code == 4
+    told = "was written with spec.store.versioned.historyRetention 744 h, not 24 h"
+    assert f"the data on this volume {told}" in done.err
+    assert "storage.whenDeleted" not in done.err
+    option = f" --state-dir {qss.state.path}"
+    assert f"`qss down{option}`, then `qss up FILE...{option}` with all files" in done.err
+    assert qss.down().code == 0
+    # The databases were asked: the wrong file is refused before a pod starts, the right one taken.
+    done = qss.up(versioned("24h"))
+    assert (done.code, told in done.err) == (2, True)
+    assert qss.up(versioned("744h")).code == 0
+    assert "\na    " in qss.run("versions", STORE, "a").out

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from qss_client.processes import is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StartFailedError
 from qss_operator.local.changes import says_something_else
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.processes import is_alive
 from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
@@ -97,6 +97,19 @@ def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: 
     process.communicate(timeout=60)
 
 
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
+def test_a_query_after_the_up_was_killed_says_the_same_as_after_a_down(qss: Qss) -> None:
+    assert qss.up(manifest(replicas=1)).code == 0
+    holder = qss.state.holder()
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(holder))
+    killed = qss.run("get", STORE, "a")
+    assert qss.down().code == 0
+    assert killed == qss.run("get", STORE, "a")
+    assert "the local cluster is stopped and the data is kept: `qss up` starts it" in killed.err
+
+
 def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) -> None:
     # Like a full disk: no file can be written in the status's place.
     assert qss.up().code == 0
@@ -111,6 +124,38 @@ def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) ->
     assert (down.code, qss.living_pods()) == (0, [])
     assert f"the status of store {STORE} could not be updated" in down.err
     hindrance.rmdir()
+
+
+def test_a_damaged_record_of_a_process_stops_neither_up_nor_down(qss: Qss) -> None:
+    assert qss.up().code == 0
+    file = qss.state.process_file(STORE, Ordinal(0))
+    file.write_text("pid: [")
+    told = f"{file} is damaged, so a process that was left there cannot be found"
+    down = qss.down()
+    assert (down.code, qss.living_pods()) == (0, [])
+    assert down.out.startswith("stopped\n")
+    assert len([line for line in down.err.splitlines() if line.startswith(told)]) == 1
+    assert qss.up().code == 0
+    assert qss.pod(0) is not None
+    assert qss.down().err == ""
+
+
+def test_a_kill_of_a_pod_without_a_record_of_its_process_says_that_nothing_ended(
+    qss: Qss,
+) -> None:
+    assert qss.up().code == 0
+    pods = qss.living_pods()
+    file = qss.state.process_file(STORE, Ordinal(1))
+    for damage in (lambda: file.write_text("pid: ["), file.unlink):
+        damage()
+        killed = qss.run("kill", f"{STORE}-1")
+        assert killed.code == 1
+        assert (
+            f"nothing was ended: the process of {STORE}-1 is not known, as {file} is" in killed.err
+        )
+    assert all(map(is_alive, pods))
+    assert qss.run("restart", STORE).code == 0
+    wait_until(lambda: qss.pod(1) is not None, 60.0)
 
 
 def test_a_pod_that_moved_since_its_port_was_taken_says_where_it_is(qss: Qss) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from qss_operator.local.processes import is_suspended
 from qss_operator.local.stop import stop_stores
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
@@ -93,13 +94,15 @@ def test_an_old_status_shows_no_health_of_pods(tmp_path: Path) -> None:
         assert qss.down().code == 0
 
 
-def test_a_change_for_a_suspended_up_is_told_to_wait(qss: Qss) -> None:
+def test_a_change_for_a_suspended_up_is_told_to_wait_before_its_status_is_old(qss: Qss) -> None:
     assert qss.up().code == 0
-    pid = suspended(qss)
-    assert "3, which waits: the status was last renewed at" in qss.run("scale", STORE, "3").out
-    killed = qss.run("kill", f"{STORE}-1").out
-    assert "its start waits: the status was last renewed at" in killed
-    assert f"`kill -CONT {pid}` resumes it" in killed
+    holder = qss.state.holder()
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGSTOP)
+    wait_until(lambda: is_suspended(holder))
+    why = f"`qss up` (process {holder.pid}) is suspended and does not answer; `kill -CONT "
+    assert f"its start waits: {why}{holder.pid}` resumes it" in qss.run("kill", f"{STORE}-1").out
+    assert f"3, which waits: {why}{holder.pid}` resumes it" in qss.run("scale", STORE, "3").out
 
 
 def test_a_second_up_says_that_the_first_one_is_suspended(qss: Qss) -> None:

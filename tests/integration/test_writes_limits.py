@@ -1,6 +1,7 @@
 """Pods bound the bytes that they hold for writers, and each refusal names its limit."""
 
 import asyncio
+import re
 from pathlib import Path
 
 from qss_core.model import StoreSettings
@@ -20,7 +21,10 @@ async def test_staged_rows_are_bounded_and_a_commit_makes_room(tmp_path: Path) -
         await writer.stage(epoch, 0, f"{epoch}.b.0", ROWS)
         refused = await writer.put(epoch, 0, f"{epoch}.c.0", CHUNK)
         problem = refused.problem(507, "DISK_FULL")
-        assert "stagedBytesMax" in problem["detail"]
+        assert re.search(
+            r"\d KiB are staged, and \d KiB more would exceed stagedBytesMax \(\d KiB\)",
+            problem["detail"],
+        )
         assert problem["details"]["limit"] == "stagedBytesMax"
         assert problem["retry"] == "later"
         (await writer.commit(epoch, 0, staged)).json()

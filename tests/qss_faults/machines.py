@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
+from qss_client.processes import identify
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
@@ -24,7 +25,6 @@ from qss_faults.plan import Plan
 from qss_operator.local.directory.files import make_directory
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.processes import identify
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.times import time_of, utc
 from qss_testing.clients.qss_command import STORE, manifest

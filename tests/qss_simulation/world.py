@@ -241,18 +241,15 @@ class World:
         return [one.partition for one in process.pod.report().lost] if process else []
 
     def serves_all(self, host: str) -> bool | None:
-        """Whether a host's pod has all replicas, none lost or behind; None: nobody can tell yet.
-
-        An older copy may lack chunks of a decided batch alone, which shows once it is applied.
-        """
-        process = self.processes.get(host)
-        if process is None or not process.pod.has_opened or not process.pod.registry.is_compared:
+        """Whether a host's pod has all replicas, none lost or behind; None: nobody can tell yet."""
+        pod = self.processes[host].pod if host in self.processes else None
+        registry = pod.registry if pod is not None and pod.has_opened else None
+        if pod is None or not (registry and registry.is_compared and registry.assignment):
             return None
-        if process.pod.registry.assignment is None:
-            return None
-        report, decided = process.pod.report(), process.pod.registry.completion.decided
-        if report.lost or any(one.state not in ("serving", "opening") for one in report.replicas):
+        report, decided = pod.report(), registry.completion.decided
+        if report.lost or not {one.state for one in report.replicas} <= {"serving", "opening"}:
             return False
+        # An older copy may lack chunks of a decided batch alone: that shows when it is applied.
         return None if any(one.sequence < decided for one in report.replicas) else True
 
     @property

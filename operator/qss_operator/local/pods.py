@@ -5,12 +5,13 @@ import signal
 from collections.abc import Iterable
 from typing import NoReturn
 
+from qss_client.processes import ProcessId
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import Ordinal, StoreName
 from qss_core.text import listed
-from qss_operator.errors import NotRunningError, NotThereError
+from qss_operator.errors import NotRunningError, NotThereError, StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.processes import ProcessId, signal_process
+from qss_operator.local.processes import signal_process
 
 _POD = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})")
 
@@ -50,8 +51,18 @@ def kill_pod(state: StateDirectory, pod: str) -> ProcessId:
     check_runs(state, store)
     if ordinal >= pods_of(state, store):
         _refuse(state, pod, [store])
-    process = state.process(store, ordinal)
-    if process is None or not signal_process(process, signal.SIGKILL):
+    try:
+        process = state.process(store, ordinal)
+    except StateDirectoryError:
+        process = None
+    if process is None:
+        raise NotRunningError(
+            f"nothing was ended: the process of {pod} is not known, as "
+            f"{state.process_file(store, ordinal)} is missing or damaged. A pod that is being "
+            f"started writes it; `qss restart {store}{state.option}` starts the pods again, one "
+            "after the other, and their files are written anew"
+        )
+    if not signal_process(process, signal.SIGKILL):
         raise NotRunningError(
             f"{pod} does not run now, and is being started: `qss status {store}{state.option}` "
             "shows why"

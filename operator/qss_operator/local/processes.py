@@ -1,7 +1,7 @@
-"""Identifies and signals processes of this machine, and ends children with their parent.
+"""Signals processes of this machine, and ends children with their parent.
 
-A pid may be used again for another process. So a process is identified by its pid and its start
-time, and it is signalled through a descriptor that was opened before the start time was compared.
+A pid may be used again for another process. So a process is signalled through a descriptor that was
+opened before its start time was compared.
 """
 
 import asyncio
@@ -10,51 +10,22 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from qss_client.processes import IS_LINUX, ProcessId, is_alive
+
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.05
-_IS_LINUX = sys.platform == "linux"
 # The pid is no process now; the second and the third one where it is a thread, by the kernel.
 _NO_PROCESS = (errno.ESRCH, errno.ENOENT, errno.EINVAL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessId:
-    """A process; `started` differs between processes with the same pid."""
-
-    pid: int
-    started: str
-
-
-def identify(pid: int) -> ProcessId | None:
-    """The process with a pid; None if there is none, or it is a zombie."""
-    if not _IS_LINUX:
-        return _identify_by_ps(pid)
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
-    # The name, in parentheses, may contain anything; the fields after it are split by spaces.
-    fields = stat.rpartition(")")[2].split()
-    state, start_ticks = fields[0], fields[19]
-    return None if state in "ZX" else ProcessId(pid=pid, started=f"{boot}:{start_ticks}")
-
-
-def is_alive(process: ProcessId) -> bool:
-    """Whether this very process still runs."""
-    return identify(process.pid) == process
-
-
 def is_suspended(process: ProcessId) -> bool:
     """Whether a living process does nothing until it gets SIGCONT; known on Linux alone."""
-    if not (_IS_LINUX and is_alive(process)):
+    if not (IS_LINUX and is_alive(process)):
         return False
     try:
         stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -65,7 +36,7 @@ def is_suspended(process: ProcessId) -> bool:
 
 def signal_process(process: ProcessId, number: signal.Signals) -> bool:
     """Signal exactly this process; False if it has ended."""
-    if not _IS_LINUX:
+    if not IS_LINUX:
         if not is_alive(process):
             return False
         with suppress(ProcessLookupError):
@@ -127,7 +98,7 @@ async def start_child(
         stderr=output,
         env=os.environ | environment,
         start_new_session=True,
-        preexec_fn=_end_with_parent(os.getpid()) if _IS_LINUX else None,
+        preexec_fn=_end_with_parent(os.getpid()) if IS_LINUX else None,
     )
 
 
@@ -143,11 +114,3 @@ def _end_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return in_child
-
-
-def _identify_by_ps(pid: int) -> ProcessId | None:
-    answer = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    started = answer.stdout.strip()
-    return ProcessId(pid=pid, started=started) if started else None

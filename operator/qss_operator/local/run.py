@@ -12,6 +12,7 @@ import aiohttp
 
 from qss_client.clock import SystemClock
 from qss_core.model import StoreName
+from qss_core.spec.fixed_members import WRITTEN_WITH
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
@@ -36,7 +37,7 @@ _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
 _TELL_AFTER_S = 2.0
 _TELL_AGAIN_S = 10.0
-_WRONG_SETTINGS_HOPE_S = 1.0  # Within it the other pods say the same.
+_WRONG_FILE_HOPE_S = 1.0  # Within it the other pods say the same.
 # Reasons that only a person can mend. While an accepted loss is being taken, the store has the last
 # two for a while.
 _HOPES_S = {
@@ -228,8 +229,8 @@ def _hopes_for_s(status: StoreStatus) -> float:
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return math.inf
-    if WRONG_SETTINGS in ready.message:
-        return _WRONG_SETTINGS_HOPE_S
+    if WRONG_SETTINGS in ready.message or WRITTEN_WITH in ready.message:
+        return _WRONG_FILE_HOPE_S
     return _HOPES_S.get(ready.reason, math.inf)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from qss_client.processes import identify
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.directory.files import make_directory
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.processes import identify, start_child
+from qss_operator.local.processes import start_child
 
 logger = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ from qss_operator.planning.findings.obstacles import (
     refusals,
     unlike_message,
 )
+from qss_operator.planning.findings.other_schema import with_way_back
 from qss_operator.planning.findings.rebalancing import Rebalance, rebalance_of
 from qss_operator.planning.findings.served import counted, served
 from qss_operator.planning.findings.wishes import told, undone_wishes
@@ -211,7 +212,8 @@ def _conditions(
         ConditionType.STORAGE_RESIZING: (no, "NoResize", "no volume is to grow"),
         ConditionType.FORMAT_MIGRATING: migrating(observation),
     }
-    for kind, finding in observation.cluster.findings.items():
+    cluster = observation.cluster
+    for kind, finding in cluster.findings.items():
         # A trouble of partitions or pods comes before a finding of the cluster.
         if findings[kind][1] in _QUIET:
             findings[kind] = finding
@@ -219,7 +221,10 @@ def _conditions(
     findings[ConditionType.DEGRADED] = _with_troubles(degraded, observation)
     before = observation.resource.status or StoreStatus()
     generation = observation.resource.generation
-    return tuple(before.dated(kind, finding, generation, now) for kind, finding in findings.items())
+    return tuple(
+        before.dated(kind, with_way_back(finding, cluster.local_option), generation, now)
+        for kind, finding in findings.items()
+    )
 
 
 def _with_troubles(degraded: Finding, observation: Observation) -> Finding:

@@ -1,5 +1,7 @@
 """The members of a store's definition that stay as long as its rows: another one misreads them."""
 
+from msgspec.structs import replace
+
 from qss_core.errors import WrongStoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.quantities import shown_duration
@@ -21,6 +23,16 @@ _PLACES = {
     "custom_options": "spec.store.custom.options",
 }
 
+WRITTEN_WITH = "the data on this volume was written with"
+
+
+class OtherSchemaError(WrongStoreError):
+    """Rows were written with another schema; `kept` is the definition that they have."""
+
+    def __init__(self, message: str, kept: StoreDefinition) -> None:
+        super().__init__(message)
+        self.kept = kept
+
 
 def schema_differences(kept: StoreDefinition, wanted: StoreDefinition) -> list[str]:
     """The members that differ, for a person: `spec.store.value.serde json, not int64`."""
@@ -33,13 +45,21 @@ def schema_differences(kept: StoreDefinition, wanted: StoreDefinition) -> list[s
 
 
 def check_schema(kept: StoreDefinition, wanted: StoreDefinition) -> None:
-    """Raises WrongStoreError where rows of the definition `kept` would be misread by another."""
+    """Raises OtherSchemaError where rows of the definition `kept` would be misread by another."""
     if differences := schema_differences(kept, wanted):
-        raise WrongStoreError(
-            f"the data on this volume was written with {' and '.join(differences)}: make the "
-            "resource anew with its schema as it was (set storage.whenDeleted: Retain first, "
-            "otherwise its volumes are deleted with it), or delete the volume"
+        raise OtherSchemaError(
+            f"{WRITTEN_WITH} {' and '.join(differences)}: the resource has to have its schema as "
+            "it was",
+            kept,
         )
+
+
+def with_schema_of(kept: StoreDefinition, definition: StoreDefinition) -> StoreDefinition:
+    """A definition with the schema of rows that have the definition `kept`."""
+    members = {member: getattr(kept, member) for member in _PLACES}
+    # Another type may lack the format.
+    form = definition.format if kept.type == definition.type else kept.format
+    return replace(definition, **members, format=form)
 
 
 def _told(member: str, value: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.quantities import shown_bytes
 
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
 # With so much room the volume cannot fill up before the next look, so small writes pass.
@@ -48,14 +49,15 @@ def no_room_to_open(path: Path) -> DiskFullError:
     volume = os.statvfs(path)
     free, size = (blocks * volume.f_frsize for blocks in (volume.f_bavail, volume.f_blocks))
     return DiskFullError(
-        f"the volume is full: it has {free} of {size} bytes free, and a database cannot be opened "
-        "without some: free space or make it larger; it is opened then, and nothing is lost"
+        f"the volume is full: it has {shown_bytes(free)} free of {shown_bytes(size)}, and a "
+        "database cannot be opened without some: free space or make it larger; it is opened then, "
+        "and nothing is lost"
     )
 
 
 def _full(free: int, kept_back: int, more_bytes: int) -> str:
-    wanted = f", and a write needs {more_bytes}" if more_bytes else ""
+    wanted = f", and a write needs {shown_bytes(more_bytes)}" if more_bytes else ""
     return (
-        f"the volume is full: it has {free} bytes free, of which {kept_back} are kept back"
-        f"{wanted}: free space or make it larger; nothing is lost"
+        f"the volume is full: it has {shown_bytes(free)} free, of which {shown_bytes(kept_back)} "
+        f"are kept back{wanted}: free space or make it larger; nothing is lost"
     )

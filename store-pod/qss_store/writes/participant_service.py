@@ -22,6 +22,7 @@ from qss_core.errors import (
     WrongStoreError,
 )
 from qss_core.model import Epoch, Partitioner, PartitionId, Sequence, StoreId, WriterEpoch
+from qss_core.quantities import shown_bytes
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import (
     AbortPartitionsRequest,
@@ -129,16 +130,17 @@ class ParticipantService:
             free = self._free_bytes()
             if more > free // 2:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}; half "
-                    f"of them may be staged, and this request stages {more}: free space, make the "
-                    "volume larger, or commit or abort open batches",
+                    f"the volume has {_above_reserve(free)}; half of that may be staged, and this "
+                    f"request stages {shown_bytes(more)}: free space, make the volume larger, or "
+                    "commit or abort open batches",
                     limit="stagedBytesMax",
                 )
             return
         if held + more > limit:
             raise DiskFullError(
-                f"{held} bytes are staged, and {more} more would exceed stagedBytesMax ({limit}): "
-                "commit or abort open batches, or raise stagedBytesMax",
+                f"{shown_bytes(held)} are staged, and {shown_bytes(more)} more would exceed "
+                f"stagedBytesMax ({shown_bytes(limit)}): commit or abort open batches, or raise "
+                "stagedBytesMax",
                 limit="stagedBytesMax",
             )
 
@@ -172,9 +174,9 @@ class ParticipantService:
             needed += sum(chunk.payload_bytes for chunk in held)
             if needed * _ROWS_ON_DISK > free:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
-                    f"and {needed * _ROWS_ON_DISK} are needed to apply {needed} bytes: free space "
-                    "or make it larger"
+                    f"the volume has {_above_reserve(free)}, and "
+                    f"{shown_bytes(needed * _ROWS_ON_DISK)} are needed to apply "
+                    f"{shown_bytes(needed)}: free space or make it larger"
                 )
 
         answer = await self._each(request.store_id, request.epochs, check)
@@ -350,3 +352,8 @@ async def check_in_turns(checks: RowValidator, batches: Iterable[pa.RecordBatch]
             if spent >= 1:
                 spent = 0.0
                 await asyncio.sleep(0)
+
+
+def _above_reserve(free: int) -> str:
+    """The room for writers in the words of the store's status."""
+    return f"{shown_bytes(free)} free beyond the {shown_bytes(RESERVE_BYTES)} that are kept back"

@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from qss_client.clock import SystemClock
+from qss_client.processes import is_alive
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName, Wire
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
@@ -25,7 +26,7 @@ from qss_operator.http_pods import HttpPods
 from qss_operator.local.directory.files import holds_files, read_yaml, write_yaml
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import resource_of
-from qss_operator.local.processes import is_alive, signal_process
+from qss_operator.local.processes import signal_process
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
 from qss_operator.planning.model import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from qss_client.processes import ProcessId, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.processes import ProcessId, is_alive
 
 # -P: modules beside the program must not hide libraries.
 FAKE_POD = (sys.executable, "-P", str(Path(__file__).parents[1] / "fakes" / "fake_pod.py"))

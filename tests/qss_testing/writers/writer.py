@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
+from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import WRITE_LIMITS, Run, commit, discover, open_writer, stage
 from qss_core.model import StoreDefinition
@@ -53,11 +54,16 @@ class Writer:
         self.http.close()
 
     def write(
-        self, rows: Iterable[Record], *, position: PositionJson | None = None, replace: bool = False
+        self,
+        rows: Iterable[Record],
+        *,
+        position: PositionJson | None = None,
+        replace: bool = False,
+        limits: RetryLimits = WRITE_LIMITS,
     ) -> None:
-        staged = stage(
-            self.http, self.run, self.batch, f"b{self.batch}", slices(self._definition, rows)
-        )
+        """Stages and commits a batch; `limits` are those of the staging."""
+        pieces = slices(self._definition, rows)
+        staged = stage(self.http, self.run, self.batch, f"b{self.batch}", pieces, limits)
         commit(
             self.http,
             self.run,

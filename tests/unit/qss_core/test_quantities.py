@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_core.quantities import shown_duration
+from qss_core.quantities import shown_bytes, shown_duration
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,18 @@ from qss_core.quantities import shown_duration
 )
 def test_a_duration_is_shown_exactly_in_the_largest_units(milliseconds: int, shown: str) -> None:
     assert shown_duration(milliseconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 MiB"),
+        (1, "1 KiB"),
+        (5000, "5 KiB"),
+        (64 * 1024**2, "64 MiB"),
+        (12_897_485, "12.3 MiB"),
+        (3 * 1024**3 // 2, "1.5 GiB"),
+    ],
+)
+def test_bytes_are_shown_in_a_unit_that_a_person_reads(count: int, shown: str) -> None:
+    assert shown_bytes(count) == shown

@@ -11,6 +11,7 @@ up.log                   the output of a detached `qss up`
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
+from qss_client.processes import ProcessId, identify, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.directory.files import (
@@ -29,10 +31,12 @@ from qss_operator.local.directory.files import (
     read_yaml,
     write_yaml,
 )
+from qss_operator.local.directory.misplaced import way_back
 from qss_operator.local.directory.ports import PodPorts
-from qss_operator.local.processes import ProcessId, identify, is_alive, is_suspended
+from qss_operator.local.processes import is_suspended
 from qss_operator.planning.model import StoreStatus
 
+_LOG = logging.getLogger(__name__)
 DEFAULT_STATE = Path(".qss")
 FileVersion = tuple[int, int, int]
 
@@ -82,6 +86,9 @@ class StateDirectory:
     def data_directory(self, store: StoreName, ordinal: Ordinal) -> Path:
         return self.pod_directory(store, ordinal) / "data"
 
+    def process_file(self, store: StoreName, ordinal: Ordinal) -> Path:
+        return self.pod_directory(store, ordinal) / "process.yaml"
+
     def log_file(self, store: StoreName, ordinal: Ordinal) -> Path:
         return self.pod_directory(store, ordinal) / "log"
 
@@ -101,14 +108,8 @@ class StateDirectory:
         metadata = resource.get("metadata") if isinstance(resource, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if name not in (None, store):
-            there = self.path / str(name)
             raise StateDirectoryError(
-                f"{self.resource_file(store)} is of store {name}: "
-                + (
-                    f"{there} exists, too: move {self.path / store} out of {self.path}"
-                    if there.exists()
-                    else f"rename its folder back to {there}; nothing is lost"
-                )
+                way_back(self.path, store) or f"{self.resource_file(store)} is of store {name}"
             )
         return resource
 
@@ -161,7 +162,7 @@ class StateDirectory:
 
         On a full disk it is written over the last process of the pod.
         """
-        file = self.pod_directory(store, ordinal) / "process.yaml"
+        file = self.process_file(store, ordinal)
         try:
             write_yaml(file, msgspec.to_builtins(process), fills_block=True)
         except StateDirectoryError:
@@ -171,15 +172,24 @@ class StateDirectory:
 
     def process(self, store: StoreName, ordinal: Ordinal) -> ProcessId | None:
         """The recorded process of a pod, running or not."""
-        file = self.pod_directory(store, ordinal) / "process.yaml"
-        process: ProcessId | None = self._read(file, ProcessId)
+        process: ProcessId | None = self._read(self.process_file(store, ordinal), ProcessId)
         return process
 
     def processes(self) -> list[ProcessId]:
-        """The recorded processes of pods, running or not."""
-        files = sorted(self.path.glob("*/pod-*/process.yaml"))
-        found = (self._read(file, ProcessId) for file in files)
-        return [process for process in found if process is not None]
+        """The recorded processes of pods, running or not; a damaged record is only logged."""
+        found = []
+        for file in sorted(self.path.glob("*/pod-*/process.yaml")):
+            try:
+                process: ProcessId | None = self._read(file, ProcessId)
+            except StateDirectoryError:
+                _LOG.warning(
+                    "%s is damaged, so a process that was left there cannot be found and ended; "
+                    "the next start of the pod writes the file anew",
+                    file,
+                )
+            else:
+                found += [process] if process else []
+        return found
 
     # --- The lock.
 

@@ -5,16 +5,17 @@ schema would then be decoded wrongly, without an error.
 """
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qss_core.errors import MalformedRequestError, StoreError
-from qss_core.model import StoreAssignment, StoreDefinition, StoreId, StoreName
+from qss_core.errors import StoreError
+from qss_core.model import StoreId, StoreName
 from qss_core.spec.fixed_members import schema_differences
 from qss_core.spec.resource import StoreSpec, decode_spec, definition_of
 from qss_core.text import listed
-from qss_core.wire.messages import decode
 from qss_operator.errors import InvalidResourceError
+from qss_operator.local.directory.misplaced import kept_definition, resource_of, schema_of_rows
 from qss_operator.local.directory.state import StateDirectory
 
 
@@ -28,12 +29,16 @@ def refuse_other_data(
     Raises it also for the volume of a store with another name.
     """
     wanted = definition_of(name, StoreId(""), spec)
+    status = state.read_status(name)
     others: dict[Path, list[str]] = {}
     for directory in sorted((state.path / name).glob("pod-*/data")):
-        kept = _kept_definition(directory)
+        kept = kept_definition(directory)
         if kept is None:
             continue
-        is_of_stored = uid is not None and _resource_of(directory, kept) == uid
+        is_of_stored = uid is not None and (
+            resource_of(directory, kept.store_id) == uid
+            or (status is not None and kept.store_id == status.store_id)
+        )
         if kept.name != name and not is_of_stored:
             raise InvalidResourceError(
                 f"the data in {directory} is that of store {kept.name}: put the folders of pods "
@@ -43,17 +48,37 @@ def refuse_other_data(
         if differences and (is_of_stored or uid is None):
             others[directory] = differences
     if others:
-        first, differences = next(iter(others.items()))
-        deleted = shlex.join(str(directory) for directory in others)
-        raise InvalidResourceError(
-            f"the data in {first} was written with {' and '.join(differences)}: give the file of "
-            f"the store as it was, or choose another metadata.name; `rm -r {deleted}` deletes the "
-            f"data of {listed([directory.parent.name for directory in others])} for good"
+        raise InvalidResourceError(_other_schema(others))
+
+
+def _other_schema(others: Mapping[Path, Sequence[str]]) -> str:
+    """The words for volumes with another schema, with their differences."""
+    first, differences = next(iter(others.items()))
+    deleted = shlex.join(str(directory) for directory in others)
+    # A person can edit or exchange an assignment, and the databases were not asked yet.
+    unasked = [str(one / "assignment.json") for one in others if schema_of_rows(one) is None]
+    asked = ""
+    if unasked:
+        asked = (
+            f"{listed(unasked)} says so: if it was edited, undo the edit there and nothing is "
+            "lost, as the databases serve no rows of another schema. "
         )
+    return (
+        f"the data in {first} was written with {' and '.join(differences)}: give the file of the "
+        f"store as it was, or choose another metadata.name. {asked}`rm -r {deleted}` deletes the "
+        f"data of {listed([directory.parent.name for directory in others])} for good"
+    )
 
 
 def is_of_data(state: StateDirectory, name: StoreName, stored: dict[str, Any]) -> bool:
-    """Whether the data can be read by the stored resource, which a person may have edited."""
+    """Whether the data can be read by the stored resource, which a person may have edited.
+
+    It cannot where every volume is of another resource: no pod has ever taken the stored one.
+    """
+    volumes = (state.path / name).glob("pod-*/data")
+    said = {_said_resource(one) for one in volumes if any(one.glob("partitions/*"))}
+    if said and None not in said and uid_of(stored) not in said:
+        return False
     try:
         refuse_other_data(state, name, decode_spec(stored.get("spec") or {}), uid_of(stored))
     except StoreError:
@@ -67,16 +92,7 @@ def uid_of(stored: dict[str, Any]) -> str | None:
     return uid
 
 
-def _kept_definition(directory: Path) -> StoreDefinition | None:
-    try:
-        return decode((directory / "assignment.json").read_bytes(), StoreAssignment).definition
-    except (OSError, MalformedRequestError):
-        return None
-
-
-def _resource_of(directory: Path, kept: StoreDefinition) -> str:
-    """The uid of the resource that a volume is of; its pod reads it in the same way."""
-    try:
-        return (directory / "resource-uid").read_text("ascii")
-    except (OSError, UnicodeDecodeError):
-        return kept.store_id
+def _said_resource(volume: Path) -> str | None:
+    """The uid of the resource that a volume is of; None where the volume does not say it."""
+    kept = kept_definition(volume)
+    return resource_of(volume, kept.store_id if kept else "") or None

@@ -46,6 +46,14 @@ def why_old(state: StateDirectory, name: StoreName) -> str | None:
     return f"the status was last renewed at {time_of(renewed)}: {_hindrance(state)}"
 
 
+def why_waits(state: StateDirectory, name: StoreName) -> str | None:
+    """Why a running store does not take a change now; a suspended process is seen at once."""
+    holder = state.holder()
+    if holder and is_suspended(holder):
+        return _hindrance(state)
+    return why_old(state, name)
+
+
 def _hindrance(state: StateDirectory) -> str:
     holder = state.holder()
     process = f"`qss up` (process {holder.pid})" if holder else "`qss up`"

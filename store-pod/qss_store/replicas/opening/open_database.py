@@ -18,6 +18,7 @@ from qss_core.model import (
     PartitionId,
     StoreDefinition,
 )
+from qss_core.spec.fixed_members import OtherSchemaError
 from qss_store.replicas.opening.mixed_volumes import missing_here
 from qss_store.replicas.peers.unlike_alarm import forget_alarm
 from qss_store.replicas.pod_context import PodContext
@@ -133,14 +134,17 @@ class Opening:
 
         Raises as `open`, CorruptionError where the database holds less than was synced, and
         DiskFullError where a full volume keeps a new replica from being begun: the next start would
-        take its empty database for one that lost its rows.
+        take its empty database for one that lost its rows. The volume keeps the schema of a
+        database that refuses its definition.
         """
         engine = await self.open(configuration.partition, was_here=was_here)
         try:
             begins = is_new(engine)
             replica = Replica(definition, configuration, engine, context)
-        except BaseException:
+        except BaseException as error:
             engine.close()
+            if isinstance(error, OtherSchemaError):
+                self._volume.keep_schema(error.kept)
             raise
         try:
             if was_here:

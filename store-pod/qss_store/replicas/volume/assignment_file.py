@@ -4,10 +4,13 @@ import asyncio
 import logging
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from qss_core.errors import CorruptionError, DiskFullError, MalformedRequestError
 from qss_core.model import StoreAssignment
+from qss_core.spec.fixed_members import with_schema_of
 from qss_core.wire.messages import decode, encode
-from qss_store.replicas.volume.kept_files import replace_file
+from qss_store.replicas.volume.kept_files import replace_file, schema_of_rows
 
 _LOG = logging.getLogger(__name__)
 _NAME = "assignment.json"
@@ -87,11 +90,12 @@ class AssignmentFile:
 def read_assignment(directory: Path) -> StoreAssignment | None:
     """The assignment that a volume keeps, or None; creates the volume's directory.
 
-    Raises CorruptionError where the file cannot be read.
+    It has the schema that the databases had where they refused another one: a person may have
+    edited or deleted the file. Raises CorruptionError where the file cannot be read.
     """
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        return decode((directory / _NAME).read_bytes(), StoreAssignment)
+        kept = decode((directory / _NAME).read_bytes(), StoreAssignment)
     except FileNotFoundError:
         return None
     except (OSError, MalformedRequestError) as error:
@@ -100,3 +104,10 @@ def read_assignment(directory: Path) -> StoreAssignment | None:
             "know its partitions: bring the file back, or accept the loss of one of the pod's "
             "partitions; then the pod serves the partitions that are complete"
         ) from error
+    rows, definition = schema_of_rows(directory), kept.definition
+    if rows is None or (rows.store_id, rows.partitions) != (
+        definition.store_id,
+        definition.partitions,
+    ):
+        return kept
+    return replace(kept, definition=with_schema_of(rows, definition))

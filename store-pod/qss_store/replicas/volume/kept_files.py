@@ -12,13 +12,14 @@ from pathlib import Path
 from msgspec import field
 
 from qss_core.errors import MalformedRequestError
-from qss_core.model import Offset, PartitionId, StoreId, Wire
+from qss_core.model import Offset, PartitionId, StoreDefinition, StoreId, Wire
 from qss_core.wire.messages import decode, encode
 from qss_store.storage.database_files import sync_directory
 from qss_store.storage.engine import SyncedFiles
 
 _LOG = logging.getLogger(__name__)
 _MARKS_FILE = "synced.json"
+_SCHEMA_FILE = "schema-of-rows.json"
 
 
 class SyncMark(Wire, frozen=True, kw_only=True):
@@ -52,6 +53,15 @@ class Volume:
         """The partitions that have a database on the volume."""
         names = (path.name for path in (self.path / "partitions").glob("*"))
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
+
+    def keep_schema(self, kept: StoreDefinition) -> None:
+        """Keeps the definition that a database says it has; a full volume does without it."""
+        if schema_of_rows(self.path) == kept:
+            return
+        try:
+            replace_file(self.path / _SCHEMA_FILE, encode(kept))
+        except OSError as error:
+            _LOG.warning("the schema of the rows cannot be kept on the volume: %s", error)
 
     def retired(self, partition: PartitionId) -> Path:
         """The directory of a partition's database while it is deleted."""
@@ -101,3 +111,11 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
+
+
+def schema_of_rows(directory: Path) -> StoreDefinition | None:
+    """The definition that a database on the volume had when the assignment had another schema."""
+    try:
+        return decode((directory / _SCHEMA_FILE).read_bytes(), StoreDefinition)
+    except (OSError, MalformedRequestError):
+        return None

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 
-from qss_operator.local.processes import ProcessId, identify, signal_process
+from qss_client.processes import ProcessId, identify
+from qss_operator.local.processes import signal_process
 
 
 def test_a_pid_that_is_a_thread_by_now_is_no_process() -> None:

@@ -74,6 +74,16 @@ def test_wrong_settings_of_the_pods_end_the_wait_soon_with_their_words(
     assert loop.time() < 5
 
 
+@pytest.mark.parametrize("reason", ["ReplicaFailed", "AssignmentRefused"])
+def test_a_schema_that_databases_refuse_ends_the_wait_soon(
+    loop: VirtualTimeLoop, reason: str
+) -> None:
+    wrong = status(reason, "the data on this volume was written with spec.partitions 6, not 5: ...")
+    with pytest.raises(StartFailedError, match=r"spec\.partitions 6, not 5"):
+        loop.run_until_complete(wait_until_ready(after(loop, (0, STARTING), (3, wrong)), 60.0))
+    assert loop.time() < 5
+
+
 def test_pods_without_which_a_store_serves_are_waited_for_and_then_named(
     loop: VirtualTimeLoop,
 ) -> None:

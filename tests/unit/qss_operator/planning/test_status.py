@@ -9,12 +9,15 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Offset, Ordinal, Sequence, StoreId
+from qss_core.spec.fixed_members import OtherSchemaError, check_schema
 from qss_core.wire.replica_reports import IndexReport, UnlikeRows
+from qss_operator.planning.findings.other_schema import with_way_back
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 from qss_operator.planning.placement import Site, first_configurations, place
 from qss_operator.planning.status import starting_status, status_of, stopped_status
 from qss_operator.resources.crd import json_schema, resource_schema
 from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.pods.stores import make_definition
 
 LATER = "2026-11-21T12:00:09Z"
 
@@ -142,6 +145,30 @@ def test_a_failed_replica_is_named_with_its_error() -> None:
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicaFailed")
     assert "partition 0: the checksum is wrong" in degraded.message
     assert status.assigned == "4/6"
+
+
+@pytest.mark.parametrize(
+    ("option", "way", "other"),
+    [
+        (None, "set storage.whenDeleted: Retain first", "qss up"),
+        (" --state-dir x", "`qss down --state-dir x`, then `qss up FILE... --state", "whenDeleted"),
+    ],
+)
+def test_another_schema_than_that_of_the_rows_is_told_with_the_way_back_of_the_place(
+    option: str | None, way: str, other: str
+) -> None:
+    """The way comes before the partitions, of which each says the same."""
+    definition = make_definition(partitions=6)
+    with pytest.raises(OtherSchemaError) as refused:
+        check_schema(definition, replace(definition, value_serde="bytes"))
+    said = f"partition 0 on words-0: {refused.value.message}"
+    finding = (ConditionStatus.FALSE, "ReplicaFailed", said)
+    told = with_way_back(finding, option)[2]
+    assert told.startswith((way, f"make the resource anew with its schema as it was ({way}"))
+    assert other not in told
+    assert told.endswith(f": {said}")
+    quiet = (ConditionStatus.FALSE, "ReplicaFailed", "partition 0 on words-0: the disk is full")
+    assert with_way_back(quiet, option) == quiet
 
 
 def test_indexes_that_are_made_anew_are_told_with_how_far_they_are() -> None:

@@ -13,7 +13,7 @@ from unittest.mock import ANY
 import pytest
 from rich.console import Console
 
-from qss_operator.local.processes import identify, is_alive
+from qss_client.processes import identify, is_alive
 from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.query_load import Answered, QueryLoad
