@@ -96,7 +96,10 @@ def left_message(kept: list[str]) -> str:
 
 
 def _has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
-    """Whether a replica has what its active lacks, and nobody has accepted that as lost."""
-    if active.losses:
-        return all(loss.first <= loss.last < left.sequence for loss in active.losses)
+    """Whether a replica has what its active lacks, and nobody has accepted that as lost.
+
+    A replica that has followed its active through a loss lacks the same batches.
+    """
+    if newer := [loss for loss in active.losses if loss not in left.losses]:
+        return all(loss.first <= loss.last < left.sequence for loss in newer)
     return left.sequence > active.sequence or left.applied_offset > active.end_offset
