@@ -1,4 +1,4 @@
-"""Rules of unlike and unopened replicas that can be taken out, each with a test that then fails.
+"""Rules of unlike, left and unopened replicas to take out, each with a test that then fails.
 
 `python -m qss_testing.plants.planted_unlike` takes each of them out, as `make planted` does. They
 are rules of the operator's planner.
@@ -68,7 +68,8 @@ UNLIKE_PLANTS = (
                 "",
             ),
         ),
-        f"{_CLAIMS}::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_anew",
+        f"{_UNOPENED}::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_"
+        "anew",
     ),
     Plant(
         "the configuration of a partition that cannot be opened is not used",
