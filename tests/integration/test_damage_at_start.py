@@ -10,11 +10,14 @@ import pytest
 
 from qss_core.errors import CorruptionError, NotReadyError, StoreError
 from qss_core.model import PartitionId
+from qss_core.wire.losses import LostReplica
+from qss_core.wire.messages import decode, encode
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.storage.engine import Engine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.rolled_back import accept, cluster_of, losses, values, write
+from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import WriteCluster
 from qss_testing.waiting import wait_until_async
 
@@ -153,6 +156,27 @@ async def test_a_disk_that_cannot_be_read_loses_only_its_partition(tmp_path: Pat
         await started_with(cluster, OSError(errno.EIO, "Input/output error"))
         (lost,) = cluster.pods[0].pod.report().lost
         assert (lost.partition, lost.is_waiting) == (SPOILT, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_waiting"),
+    [(OSError(errno.EIO, "Input/output error"), False), (StoreError("a file is locked"), True)],
+)
+async def test_the_report_has_the_configuration_of_a_partition_that_cannot_be_opened(
+    tmp_path: Path, error: Exception, *, is_waiting: bool
+) -> None:
+    """A store without a status is placed again by what its volumes say."""
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.assign([configuration(number, 0, epoch=4 + number) for number in range(3)])
+        before = cluster.configurations[SPOILT]
+        await started_with(cluster, error)
+        (lost,) = cluster.pods[0].pod.report().lost
+        assert (lost.is_waiting, lost.configuration) == (is_waiting, before)
+        await cluster.assign([configuration(number, 0, epoch=8) for number in range(3)])
+        (lost,) = cluster.pods[0].pod.report().lost
+        assert lost.configuration == configuration(SPOILT, 0, epoch=8)
+        assert decode(encode(lost), LostReplica) == lost
 
 
 @pytest.mark.parametrize(

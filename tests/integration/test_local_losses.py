@@ -5,8 +5,10 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from qss_client import Store
 from qss_core.model import Ordinal
@@ -29,8 +31,10 @@ def qss(tmp_path: Path) -> Qss:
 
 
 @asynccontextmanager
-async def started(qss: Qss, **annotations: str) -> AsyncIterator[None]:
-    text = manifest(annotations=annotations, replicas=2, partitions=2)
+async def started(
+    qss: Qss, annotations: dict[str, str] | None = None, **spec: Any
+) -> AsyncIterator[None]:
+    text = manifest(annotations=annotations or {}, replicas=2, partitions=2, **spec)
     async with running_stores([qss.write(text)], qss.state, qss.pod_command):
         yield
 
@@ -69,6 +73,11 @@ def told(qss: Qss, kind: ConditionType) -> tuple[str, str, str]:
     return (found.status.value, found.reason, found.message) if found else ("", "", "")
 
 
+def in_sync(qss: Qss) -> list[set[int]]:
+    status = qss.state.read_status(STORE)
+    return [{*one.in_sync} for one in (status and status.assignment) or ()]
+
+
 async def degraded_by(qss: Qss, reason: str) -> str:
     """The message of the condition, once it has that reason."""
     is_so = lambda: told(qss, ConditionType.DEGRADED)[1] == reason  # noqa: E731
@@ -93,7 +102,7 @@ async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -
         assert f'write {ANNOTATION}: "1@1" under metadata.annotations in the store' in message
         assert f"`qss apply FILE --state-dir {qss.state.path}`" in message
         assert "kubectl" not in message
-    async with started(qss, **{ANNOTATION: "1@1"}):
+    async with started(qss, {ANNOTATION: "1@1"}):
         url = await is_ready(qss)
         assert await asyncio.to_thread(values_at, url) == {1, 2}
         lost = await degraded_by(qss, "DataLost")
@@ -113,13 +122,36 @@ async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
         message = await degraded_by(qss, "NoInSyncReplica")
         assert f"word-counts-{ordinal}: the volume is empty or incomplete" in message
         assert f'{ANNOTATION}: "{ordinal}@1"' in message
-    async with started(qss, **{ANNOTATION: f"{ordinal}@1"}):
+    async with started(qss, {ANNOTATION: f"{ordinal}@1"}):
         url = await is_ready(qss)
         assert 0 < await asyncio.to_thread(keys_at, url) < len(KEYS)
         lost = await degraded_by(qss, "DataLost")
         assert f"partition {ordinal} lacks the batches of sequence 1, accepted in epoch 1" in lost
         await write(qss, 2)
         assert await asyncio.to_thread(values_at, url) == {2}
+        assert await asyncio.to_thread(keys_at, url) == len(KEYS)
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+async def test_without_a_status_a_replica_that_cannot_be_opened_does_not_hold_the_store_up(
+    qss: Qss, standbys: int
+) -> None:
+    """Its pod tells the configuration: a copy takes its place, or a person accepts the loss."""
+    async with started(qss, standbys=standbys):
+        await write(qss, 1)
+    status = qss.state.read_status(STORE)
+    assert status is not None
+    qss.state.write_status(STORE, replace(status, assignment=None))
+    volume = qss.state.data_directory(STORE, Ordinal(1))
+    (volume / "partitions" / "1" / "CURRENT").write_bytes(b"\xff\xfe\x00garbage")
+    async with started(qss, standbys=standbys):
+        if standbys == 0:
+            assert "partition 1 on word-counts-1 cannot be opened" in (
+                await degraded_by(qss, "NoInSyncReplica")
+            )
+            return
+        await wait_until_async(lambda: in_sync(qss) == [{0, 1}, {0, 1}], TIMEOUT_S)
+        url = await is_ready(qss)
         assert await asyncio.to_thread(keys_at, url) == len(KEYS)
 
 

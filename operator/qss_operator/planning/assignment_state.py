@@ -260,15 +260,15 @@ def _waiting(silent: list[PodState], *, is_new: bool) -> UnknownAssignment | Non
 def _unopened(
     observation: Observation, published: Mapping[PartitionId, PartitionConfiguration]
 ) -> UnknownAssignment | None:
-    """Waits for partitions that pods cannot open, and whose configuration the status lacks.
+    """Waits for partitions whose configuration neither the status nor the pod's report tells.
 
-    The volumes have them, with configurations that no report tells, and which may be the newest.
+    A pod cannot open them, and is an older one. What its volume has may be the newest.
     """
     told = [
         f"{report.pod} has partition {lost.partition} and cannot open it: {lost.error}"
         for report in observation.reports.values()
         for lost in report.lost
-        if lost.partition not in published
+        if lost.partition not in published and lost.configuration is None
     ]
     if not told:
         return None

@@ -5,7 +5,7 @@ hold different configurations of one epoch, a person has edited the status betwe
 is unclear: until a person has decided, each pod gets only the configuration that it holds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -16,11 +16,15 @@ from qss_core.wire.replica_reports import ReplicasReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The configuration that one pod holds of a partition; `is_empty` without entries."""
+    """The configuration that one pod holds of a partition.
+
+    A replica `is_empty` without entries. One that is not `is_open` has files of unknown entries.
+    """
 
     pod: Ordinal
     configuration: PartitionConfiguration
     is_empty: bool
+    is_open: bool = True
 
 
 Claims = Mapping[PartitionId, tuple[Claim, ...]]
@@ -32,15 +36,27 @@ def claims_of(reports: Iterable[ReplicasReport], store_id: StoreId) -> Claims:
     for report in reports:
         if report.store_id != store_id:
             continue
-        for replica in report.replicas:
-            entry = replica.configuration
-            claim = Claim(
-                pod=report.ordinal,
-                configuration=entry,
-                is_empty=replica.end_offset == 0 and replica.sequence == 0,
-            )
-            claims[entry.partition] = (*claims.get(entry.partition, ()), claim)
+        for claim in _claims_in(report):
+            number = claim.configuration.partition
+            claims[number] = (*claims.get(number, ()), claim)
     return claims
+
+
+def _claims_in(report: ReplicasReport) -> Iterator[Claim]:
+    for replica in report.replicas:
+        yield Claim(
+            pod=report.ordinal,
+            configuration=replica.configuration,
+            is_empty=replica.end_offset == 0 and replica.sequence == 0,
+        )
+    for lost in report.lost:
+        if lost.configuration is not None:
+            yield Claim(
+                pod=report.ordinal,
+                configuration=lost.configuration,
+                is_empty=False,
+                is_open=False,
+            )
 
 
 def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
@@ -79,7 +95,9 @@ def stranded(
     If the pods got this configuration, an empty partition would take the place of the data. While a
     member has not answered, only the pods count that the configuration would take the role from.
     """
-    written = {claim.pod: claim.configuration for claim in claims if not claim.is_empty}
+    written = {
+        claim.pod: claim.configuration for claim in claims if claim.is_open and not claim.is_empty
+    }
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):

@@ -26,17 +26,19 @@ class DataLoss(Wire, frozen=True, kw_only=True):
     epoch: Epoch
 
 
-class LostReplica(Wire, frozen=True, kw_only=True):
+class LostReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A partition that a pod held and cannot open, and why.
 
     The pod tries again to open a partition that `is_waiting` for room on its volume, or for a lock.
     The rows of a partition that `is_misplaced` are on another volume, or elsewhere on this one.
+    `configuration` is that of the assignment on the volume; an older pod does not tell it.
     """
 
     partition: PartitionId
     error: str
     is_waiting: bool = False
     is_misplaced: bool = False
+    configuration: PartitionConfiguration | None = None
 
 
 class AcceptLossRequest(Wire, frozen=True, kw_only=True):

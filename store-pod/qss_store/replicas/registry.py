@@ -231,7 +231,7 @@ class Registry:
             replicas=tuple(
                 report_of(replicas[number], self.completion) for number in sorted(replicas)
             ),
-            lost=self.unopened.report(),
+            lost=self.unopened.report(held.partitions if held else ()),
             copies=tuple(self.copies.values()),
             full_volume=room.full,
             pods_kept=len(held.pods) if held and not self._is_told else 0,

@@ -56,6 +56,7 @@ class SimulatedPod:
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)  # Lost partitions that wait for room.
+    is_older: bool = False  # It tells no configuration of its lost partitions.
     answering: set[int] = field(default_factory=set)  # Partitions that readers may ask.
     misplaced: set[int] = field(default_factory=set)  # Lost partitions that are elsewhere.
     damaged: set[int] = field(default_factory=set)
@@ -103,6 +104,7 @@ class SimulatedPod:
         )
 
     def report(self) -> ReplicasReport:
+        kept = {} if self.is_older else {entry.partition: entry for entry in self.held}
         replicas = [
             ReplicaReport(
                 configuration=entry,
@@ -144,6 +146,7 @@ class SimulatedPod:
                     error=why,
                     is_waiting=number in self.waiting,
                     is_misplaced=number in self.misplaced,
+                    configuration=kept.get(PartitionId(number)),
                 )
                 for number, why in self.lost.items()
             ),

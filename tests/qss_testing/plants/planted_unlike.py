@@ -1,4 +1,4 @@
-"""Rules of unlike and unopened replicas that can be taken out, each with a test that then fails.
+"""Rules of unlike, left and unopened replicas to take out, each with a test that then fails.
 
 `python -m qss_testing.plants.planted_unlike` takes each of them out, as `make planted` does. They
 are rules of the operator's planner.
@@ -9,6 +9,9 @@ from qss_testing.plants.planted import Change, Plant, run
 _PLANNING = "operator/qss_operator/planning"
 _MEMBERSHIP = f"{_PLANNING}/membership"
 _UNLIKE = "tests/unit/qss_operator/test_unlike_replicas.py"
+_CLAIMS = "tests/unit/qss_operator/planning/test_disk_claims.py"
+_UNOPENED = "tests/unit/qss_operator/planning/test_unopened_replicas.py"
+_LEFT = "tests/unit/qss_operator/planning/test_left_replicas.py"
 
 UNLIKE_PLANTS = (
     Plant(
@@ -65,8 +68,53 @@ UNLIKE_PLANTS = (
                 "",
             ),
         ),
-        "tests/unit/qss_operator/planning/test_disk_claims.py"
-        "::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_anew",
+        f"{_UNOPENED}::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_"
+        "anew",
+    ),
+    Plant(
+        "the configuration of a partition that cannot be opened is not used",
+        (
+            Change(
+                f"{_PLANNING}/disk_claims.py",
+                "        if lost.configuration is not None:\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_CLAIMS}::test_a_lost_replica_whose_configuration_differs_in_one_epoch_makes_a_dispute",
+    ),
+    Plant(
+        "a learner that cannot be opened strands an empty partition",
+        (
+            Change(
+                f"{_PLANNING}/disk_claims.py",
+                " for claim in claims if claim.is_open and not claim.is_empty\n",
+                " for claim in claims if not claim.is_empty\n",
+            ),
+        ),
+        f"{_CLAIMS}::test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened",
+    ),
+    Plant(
+        "a replica that followed its active through an accepted loss is kept for ever",
+        (
+            Change(
+                f"{_MEMBERSHIP}/retirements.py",
+                "    if newer := [loss for loss in active.losses if loss not in left.losses]:\n",
+                "    if newer := active.losses:\n",
+            ),
+        ),
+        f"{_LEFT}::test_standbys_come_back_after_an_accepted_loss",
+    ),
+    Plant(
+        "a learner that cannot be opened keeps a left replica",
+        (
+            Change(
+                f"{_MEMBERSHIP}/retirements.py",
+                "replica_of(observation.reports, pod, entry) for pod in entry.in_sync]\n",
+                "replica_of(observation.reports, pod, entry) for pod in entry.replicas]\n",
+            ),
+        ),
+        f"{_LEFT}::test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_heir_has_an_"
+        "old_one[lost]",
     ),
 )
 

@@ -196,10 +196,32 @@ def test_fewer_standbys_and_a_wish_for_a_pod_without_the_rows_wait_for_a_person(
     world.ask_for(replicas=4, standbys=1, partitions=1)
     world.run()
     assert replicas_of(world) == before
+    told = world.status().condition(ConditionType.REBALANCING)
+    assert told is not None
+    assert told.message == (
+        "partition 0 stays while its replicas differ: see Degraded; "
+        f"0={other} of queryablestate.dev/actives waits: that pod has no replica"
+    )
     chosen = next(iter(before[PartitionId(0)] - {*actives_of(world).values()}))
     world.resource = changed(world.resource, actives=f"0={chosen}")
     world.run()
     assert (replicas_of(world), actives_of(world)) == (before, {0: chosen})
+
+
+def test_a_wish_for_a_pod_without_the_rows_is_named_where_nothing_else_would_move() -> None:
+    world = running(replicas=4, standbys=1, partitions=1)
+    (other, _) = sorted({0, 1, 2, 3} - replicas_of(world)[PartitionId(0)])
+    world.resource = changed(world.resource, actives=f"0={other}")
+    assert plan(world.observation()) == []
+    told = world.status().condition(ConditionType.REBALANCING)
+    assert told is not None
+    assert (told.reason, told.message.split("; ")[1:]) == (
+        "NothingToMove",
+        [f"0={other} of queryablestate.dev/actives waits: that pod has no replica"],
+    )
+    world.equal = {0}
+    world.run()
+    assert actives_of(world) == {0: other}
 
 
 def test_a_pod_that_is_removed_is_emptied_although_its_replicas_differ() -> None:

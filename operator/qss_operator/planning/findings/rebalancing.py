@@ -38,6 +38,7 @@ class Rebalance:
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
+    without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
 
     @property
     def moves(self) -> Moves:
@@ -73,6 +74,9 @@ class Rebalance:
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
+        if self.without_rows:
+            asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
+            said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"
         return no, NOTHING_TO_MOVE, said
 
     def blocked(self, observation: Observation) -> Finding:
@@ -125,6 +129,7 @@ def rebalance_of(
         is_paused=observation.resource.spec.rebalance.paused,
         on_one_node=tuple(_on_one_node(observation, partitions)),
         without_pod=tuple(waiting_pins(observation)),
+        without_rows=tuple(f"{number}={pod}" for number, pod in sorted(targets.rowless.items())),
     )
 
 

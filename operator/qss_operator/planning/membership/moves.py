@@ -31,12 +31,14 @@ _UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it beco
 class Targets:
     """The pods that each partition should be on; `waits_for` is the reason why none moves now.
 
-    The partitions `held_up` would move, and stay while the rows of their replicas differ.
+    The partitions `held_up` would move, and stay while the rows of their replicas differ. Of these,
+    a person wants the actives of `rowless` on pods that have no replica.
     """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
     waits_for: str | None = None
     held_up: tuple[PartitionId, ...] = ()
+    rowless: Mapping[PartitionId, Ordinal] = field(default_factory=dict)
 
 
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
@@ -64,20 +66,24 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     )
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
-    pins = {
+    wishes = {} if restart.holds_up_pins else pinned_actives(observation)
+    # A person chooses the rows of a replica, and not a pod without any.
+    rowless = {
         number: pod
-        for number, pod in ({} if restart.holds_up_pins else pinned_actives(observation)).items()
-        # A person chooses the rows of a replica, and not a pod without any.
-        if number not in stays or pod in stays[number].replicas
+        for number, pod in wishes.items()
+        if number in stays and pod not in stays[number].replicas
     }
-    pins = {**_unlike_actives(observation, entries, restart), **pins}
+    pins = _unlike_actives(observation, entries, restart)
+    pins |= {number: pod for number, pod in wishes.items() if number not in rowless}
     return Targets(
         placements={one.partition: _with_pin(one, pins) for one in placed},
         held_up=tuple(
             one.partition
             for one in balanced
-            if one.partition in stays and not is_placed(stays[one.partition], one)
+            if one.partition in rowless
+            or (one.partition in stays and not is_placed(stays[one.partition], one))
         ),
+        rowless=rowless,
     )
 
 

@@ -15,8 +15,9 @@ def retirements(
 ) -> list[RetireReplica]:
     """The replicas to delete, of partitions whose published configuration is certain.
 
-    Every replica that a configuration names has to hold it, and its active has to serve in it, on a
-    pod that has compared its data: until then the left replica may have what another one lacks.
+    Every in-sync replica has to hold the configuration, and its active has to serve in it, on a pod
+    that has compared its data: until then the left replica may have what another one lacks. A
+    learner has nothing that counts, and may never open: the left replica would hold up its heir.
     A replica that has more than its active is kept: the active's volume went back. So is one whose
     rows differ from those of the active.
     """
@@ -48,8 +49,8 @@ def kept_replicas(
 
 
 def _held_everywhere(observation: Observation, entry: PartitionConfiguration) -> bool:
-    """Whether the active serves, and every replica holds the configuration."""
-    held = [replica_of(observation.reports, pod, entry) for pod in entry.replicas]
+    """Whether the active serves, and every in-sync replica holds the configuration."""
+    held = [replica_of(observation.reports, pod, entry) for pod in entry.in_sync]
     active = replica_of(observation.reports, entry.active, entry)
     if None in held or active is None or active.state != "serving":
         return False
@@ -96,7 +97,10 @@ def left_message(kept: list[str]) -> str:
 
 
 def _has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
-    """Whether a replica has what its active lacks, and nobody has accepted that as lost."""
-    if active.losses:
-        return all(loss.first <= loss.last < left.sequence for loss in active.losses)
+    """Whether a replica has what its active lacks, and nobody has accepted that as lost.
+
+    A replica that has followed its active through a loss lacks the same batches.
+    """
+    if newer := [loss for loss in active.losses if loss not in left.losses]:
+        return all(loss.first <= loss.last < left.sequence for loss in newer)
     return left.sequence > active.sequence or left.applied_offset > active.end_offset

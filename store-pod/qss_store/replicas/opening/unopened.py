@@ -1,9 +1,10 @@
 """Keeps the partitions that a pod could not open, with the reasons."""
 
 import logging
+from collections.abc import Iterable
 
 from qss_core.errors import CorruptionError, MalformedRequestError, NotReadyError, StoreError
-from qss_core.model import PartitionId, PodName
+from qss_core.model import PartitionConfiguration, PartitionId, PodName
 from qss_core.wire.losses import LostReplica
 from qss_store.storage.replica_identity import MisplacedError
 
@@ -89,8 +90,12 @@ class Unopened:
         if why := self._lost.get(partition):
             raise CorruptionError(f"partition {partition} of pod {pod} is lost: {why}")
 
-    def report(self) -> tuple[LostReplica, ...]:
-        """The partitions and reasons for the operator's report."""
+    def report(self, kept: Iterable[PartitionConfiguration] = ()) -> tuple[LostReplica, ...]:
+        """The partitions and reasons for the operator's report.
+
+        A database that does not open tells no configuration, so the operator hears of the `kept`.
+        """
+        configurations = {one.partition: one for one in kept}
         waiting = {number: error.message for number, error in self.waiting.items()}
         return tuple(
             LostReplica(
@@ -98,6 +103,7 @@ class Unopened:
                 error=why,
                 is_waiting=number in waiting,
                 is_misplaced=number in self._misplaced and number not in waiting,
+                configuration=configurations.get(number),
             )
             for number, why in sorted({**self._lost, **waiting}.items())
         )

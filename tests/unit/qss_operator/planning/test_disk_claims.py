@@ -275,49 +275,25 @@ def test_an_empty_volume_is_filled_while_no_pod_holds_an_entry() -> None:
     assert any(isinstance(step, SendAssignment) and step.ordinal == 1 for step in steps)
 
 
-def without_status(*waiting: int) -> World:
-    """A made store whose resource was made again; these pods' volumes have no room."""
+def test_a_lost_replica_whose_configuration_differs_in_one_epoch_makes_a_dispute() -> None:
     world = written_store()
-    world.resource = replace(world.resource, status=None)
-    for ordinal in waiting:
-        pod = world.pods[ordinal]
-        pod.lost = {entry.partition: "the volume is full: 3 MiB are free" for entry in pod.held}
-        pod.waiting = {*pod.lost}
-    return world
+    hold(world, 1, configuration(0, 1), is_written=True)
+    world.pods[1].lost = {0: "its files are damaged"}
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    assert "hold different configurations of one epoch" in known.unclear[P0]
+    assert goes_on_around_the_first_partition(world)
 
 
-@pytest.mark.parametrize("waiting", [(1,), (0, 1, 2)])
-def test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_anew(
-    waiting: tuple[int, ...],
-) -> None:
-    world = without_status(*waiting)
-    assert [pod.report().ready for pod in world.pods] == [True] * 3
-    assert plan(world.observation()) == []
-    for kind in (ConditionType.READY, ConditionType.DEGRADED):
-        condition = world.status().condition(kind)
-        assert condition is not None
-        assert condition.reason == ASSIGNMENT_UNKNOWN
-        name = f"word-counts-{waiting[0]}"
-        assert f"{name} has partition {waiting[0]} and cannot open it: the volume" in (
-            condition.message
-        )
-        assert "delete" not in condition.message
-    for pod in world.pods:
-        pod.lost, pod.waiting = {}, set()
-    world.settle()
-    assert world.status().assigned == "6/6"
-
-
-def test_a_replica_that_cannot_be_opened_may_hold_a_newer_configuration_than_another_one() -> None:
+def test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened() -> None:
+    """Nobody knows whether the files have entries: the in-sync replicas say what there is."""
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
     world.settle()
-    older, newer = published(world), configuration(0, 0, epoch=2)
-    world.resource = replace(world.resource, status=None)
-    world.pods[0].held, world.pods[1].held = (newer,), (older,)
+    entry = msgspec.structs.replace(published(world), in_sync=(Ordinal(0),), epoch=2)
+    say(world, entry)
     for pod in world.pods:
-        pod.written = {0}
-    world.pods[0].lost = {0: "its files are damaged"}
-    assert plan(world.observation()) == []
-    ready = world.status().condition(ConditionType.READY)
-    assert ready is not None
-    assert "its files are damaged" in ready.message
+        pod.held = (entry,)
+    world.pods[1].lost = {0: "its files are damaged"}
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    assert known.unclear == {}
