@@ -156,13 +156,20 @@ def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -
     return f"{command} (it says {given[:80]!r})"
 
 
-def waiting_message(observation: Observation) -> str | None:
-    """The partitions that their pods will try to open again, with the reasons, or None."""
+def waiting_message(
+    observation: Observation, partitions: tuple[PartitionConfiguration, ...]
+) -> str | None:
+    """The partitions that their pods will try to open again, with the reasons, or None.
+
+    Without replicas that are left: nobody reads them.
+    """
+    entries = {entry.partition: entry for entry in partitions}
     told = [
         f"partition {lost.partition} on {report.pod}: {lost.error}"
         for report in observation.reports.values()
         for lost in report.lost
         if lost.is_waiting
+        if (entry := entries.get(lost.partition)) is None or entry.role_of(report.ordinal)
     ]
     return "; ".join(told) or None
 

@@ -387,7 +387,7 @@ def _volume_trouble(
         is_behind = any(one.is_open for one in behind)
         reason = PARTITION_ROLLED_BACK if is_behind else NO_IN_SYNC_REPLICA
         return reason, lacking_message(observation, behind)
-    if waiting := waiting_message(observation):
+    if waiting := waiting_message(observation, known.partitions):
         return REPLICA_FAILED, waiting
     missing = {
         pod: partitions

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
@@ -151,13 +152,22 @@ def _leaving(observation: Observation, certain: Sequence[PartitionConfiguration]
     resource = observation.resource
     kept = kept_replicas(observation, tuple(certain))
     return [
-        f"partition {entry.partition}: leaves {resource.name}-{report.ordinal}"
+        f"partition {entry.partition}: leaves {resource.name}-{report.ordinal}{why}"
         for entry in certain
         for report in sorted(observation.reports.values(), key=lambda one: one.ordinal)
         if report.store_id == resource.store_id and entry.role_of(report.ordinal) is None
         if (report.ordinal, entry.partition) not in kept
-        if any(one.configuration.partition == entry.partition for one in report.replicas)
+        if (why := _left(report, entry.partition)) is not None
     ]
+
+
+def _left(report: ReplicasReport, partition: PartitionId) -> str | None:
+    """Why the replica that a pod has is not deleted yet, or ""; None where it has none."""
+    for lost in report.lost:
+        if lost.partition == partition and lost.is_waiting:
+            return f", when it is open: {lost.error}"
+    has = any(one.configuration.partition == partition for one in report.replicas)
+    return "" if has else None
 
 
 def _move(observation: Observation, entry: PartitionConfiguration, target: Placement) -> str:

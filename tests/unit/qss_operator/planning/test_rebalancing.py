@@ -66,3 +66,17 @@ def test_replicas_that_share_a_node_are_told_and_a_pod_on_another_node_moves_not
     reason, message = rebalancing(world)
     assert reason == "NothingToMove"
     assert message.endswith("replicas of partition 0, 1 share a node, and fail with it")
+
+
+def test_a_left_replica_that_is_not_open_is_still_to_be_deleted_and_troubles_nobody() -> None:
+    world = World(resource=resource_of(spec_of(partitions=1, replicas=2)))
+    world.settle()
+    (entry,) = world.status().assignment or ()
+    other = next(pod for pod in world.pods if pod.ordinal != entry.active)
+    other.lost, other.waiting = {entry.partition: "the volume is full"}, {entry.partition}
+    reason, message = rebalancing(world)
+    assert reason == "Moving"
+    assert message.endswith(f"leaves {other.address.name}, when it is open: the volume is full")
+    degraded = world.status().condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert degraded.reason == "Healthy"
