@@ -384,16 +384,19 @@ def test_a_lost_replica_on_a_pod_that_is_emptied_keeps_no_pod() -> None:
 
 
 def test_a_pod_that_opens_its_replicas_is_not_removed() -> None:
-    """The resource went back to before the pod was added, and the pod has the only copies."""
+    """The resource went back to before the pod was added, and the pod has the only copies.
+
+    The volumes of the other pods went back, too: nobody names the pod.
+    """
     world = running(replicas=2, partitions=4)
     for pod in world.pods:
         pod.written = set(range(4))
     world.settle()
-    older = world.resource.status
+    older, before = world.resource.status, world.observation().reports
     ask_for(world, replicas=3, partitions=4)
     world.settle(_ROUNDS)
     world.resource = changed(world.resource, spec=spec_of(replicas=2, partitions=4), status=older)
     seen = world.observation()
     opening = msgspec.structs.replace(seen.reports[Ordinal(2)], replicas=(), ready=False)
-    seen = changed(seen, reports={**seen.reports, Ordinal(2): opening})
+    seen = changed(seen, reports={**before, Ordinal(2): opening})
     assert not [step for step in plan(seen) if isinstance(step, SetReplicas)]
