@@ -384,10 +384,7 @@ def test_a_lost_replica_on_a_pod_that_is_emptied_keeps_no_pod() -> None:
 
 
 def test_a_pod_that_opens_its_replicas_is_not_removed() -> None:
-    """The resource went back to before the pod was added, and the pod has the only copies.
-
-    The volumes of the other pods went back, too: nobody names the pod.
-    """
+    """Resource and other volumes went back to before the pod was added: it has the only copies."""
     world = running(replicas=2, partitions=4)
     for pod in world.pods:
         pod.written = set(range(4))
