@@ -222,7 +222,9 @@ def flip_in_a_block(database: Path, family: str) -> None:
         table.write_bytes(data)
 
 
-async def test_a_loss_of_unknown_size_is_reported(tmp_path: Path) -> None:
+async def test_a_loss_of_unknown_size_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
         epoch = await cluster.writer().epoch()
         (await cluster.writer().commit(epoch, 0, {})).json()
@@ -231,6 +233,8 @@ async def test_a_loss_of_unknown_size_is_reported(tmp_path: Path) -> None:
         await cluster.start_pod(0)
         (await accept(cluster, 0)).json()
         assert losses(cluster, 0) == [(1, 0, 1)]
+        later = "1 and later, if there were any"
+        assert told_losses(caplog) == [f"0 continues without sequences {later}: {ACCEPTED}"]
         (report,) = cluster.pods[0].pod.report().replicas
         assert report.accepted_in == 1
 
