@@ -52,7 +52,7 @@ def overwrite_yaml(file: Path, value: Any) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> StateDirectoryError:
-    """The error for a file that cannot be opened or written; a full disk is told with what to do."""
+    """The error for a file that cannot be opened or written; for a full disk it says what to do."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     what = ": free some MiB on its disk" if is_full else ""
     return StateDirectoryError(f"{file} cannot be written: {error.strerror}{what}")
