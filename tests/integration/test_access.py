@@ -129,6 +129,31 @@ def test_who_may_not_write_opens_no_writer(cluster: PodCluster, name: str) -> No
     client.close()
 
 
+def test_a_refused_request_is_logged_without_its_key_and_its_token(
+    reviewer: Reviewer, tmp_path: Path
+) -> None:
+    """The pod is new: lines that it owes for a minute after an earlier refusal are not missed."""
+    tokens = ("secret-token", make_token(STRANGER), make_token(READER))
+    with guarded(tmp_path, reviewer) as cluster:
+        pod = cluster.pods[0]
+        for token in tokens:
+            with pytest.raises(StoreError):
+                get_json(f"{pod.query}/state/stores/words/secret-key?partition=secret", token=token)
+        with pytest.raises(StoreError):
+            get_json(f"{pod.internal}/changelog/stores/secret-key", token=tokens[0])
+        log = pod.log()
+    route = "refused GET /state/stores/{store}/{key} (query)"
+    told = [line.partition(": ")[2] for line in log.splitlines() if ": refused " in line]
+    assert told == [
+        f"{route}: UNAUTHENTICATED (401)",
+        f"{route}: FORBIDDEN (403)",
+        f"{route}: MALFORMED_REQUEST (400)",
+        "refused GET (none) (internal): UNAUTHENTICATED (401)",
+    ]
+    assert "secret" not in log
+    assert not [token for token in tokens if token in log]
+
+
 @pytest.mark.parametrize("name", [STRANGER, READER, WRITER, BOTH])
 def test_only_pods_and_the_operator_control(cluster: PodCluster, name: str) -> None:
     pod = cluster.pods[0]

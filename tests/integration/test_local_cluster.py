@@ -276,7 +276,8 @@ async def test_a_pod_program_that_does_not_exist_is_explained(tmp_path: Path) ->
         await wait_until_async(lambda: ready_reason(qss) == "PodsFailing")
         condition = status_of(qss).condition(ConditionType.READY)
         assert condition is not None
-        assert "cannot be started: No such file or directory" in condition.message
+        reason = "cannot be started: No such file or directory: /nowhere/qss-store, restarting"
+        assert reason in condition.message
 
 
 async def test_a_state_directory_is_run_by_one_at_a_time(qss: Qss) -> None:

@@ -1,4 +1,4 @@
-"""A pod that starts while the operator already talks to it."""
+"""A pod that starts: what its log says, and an operator that already talks to it."""
 
 import asyncio
 from pathlib import Path
@@ -9,9 +9,26 @@ from msgspec.structs import replace
 
 from qss_core.errors import DiskFullError, WrongStoreError
 from qss_core.model import Epoch, StoreAssignment
+from qss_core.version import VERSION
 from qss_store.storage.engine import Engine
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
+from qss_testing.pods.pod_process import PodProcess
 from qss_testing.pods.stores import open_rocksdb
+from qss_testing.waiting import wait_until
+
+
+def test_the_log_of_a_pod_begins_with_unknown_settings_and_its_version(tmp_path: Path) -> None:
+    pod = PodProcess("words", 0, tmp_path / "0", {"QSS_STREAM_MAX": "5"})
+    try:
+        pod.start()
+        wait_until(lambda: "has opened" in pod.log())
+        log = pod.log()
+    finally:
+        pod.kill()
+    unknown = "QSS_STREAM_MAX is no setting of a pod, and does nothing: did you mean QSS_STREAMS_"
+    (warned,) = (line for line in log.splitlines() if unknown in line)
+    assert "WARNING" in warned
+    assert f"pod words-0 ({VERSION}) has opened 0 replicas" in log
 
 
 async def test_a_starting_pod_takes_the_assignment_that_came_while_it_waited(

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import takewhile
+from datetime import datetime, timedelta
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -342,10 +343,17 @@ def test_a_pod_whose_folder_cannot_be_used_is_told_of_in_one_line_and_others_go_
     up = qss.up(timeout_s=5)
     assert up.code == 4, up.err
     condition = next(one for one in qss.status()["status"]["conditions"] if one["type"] == "Ready")
-    assert f"{STORE}-1 cannot be started: {folder}" in condition["message"]
+    message = condition["message"]
+    assert f"{STORE}-1 cannot be started: {folder}" in message
+    assert (len(message.splitlines()), message.count("cannot be started")) == (1, 1)
     wait_until(lambda: qss.ready() == "1/2")
     said = qss.state.up_log.read_text()
     assert "Traceback" not in said
+    told = [line for line in said.splitlines() if f" WARNING {STORE}-1 cannot be started" in line]
+    assert told[0].endswith(", restarting")
+    stamps = [datetime.fromisoformat(line[:23].replace(",", ".")) for line in told]
+    # However slow the machine is: the next line about the same is due a minute later.
+    assert all(later - earlier > timedelta(seconds=55) for earlier, later in pairwise(stamps)), told
     folder.unlink()
     aside.rename(folder)
     wait_until(lambda: qss.ready() == "2/2")

@@ -16,34 +16,38 @@ DAY = 24 * 60 * MINUTE
 
 
 async def put(
-    cluster: WriteCluster, epoch: int, batch: int, partition: int, starts: list[int]
+    cluster: WriteCluster, epoch: int, batch: int, partition: int, times: list[int]
 ) -> ChunkReference:
-    rows = table_of({f"k{number}".encode(): b'"v"' for number, _ in enumerate(starts)})
-    rows = rows.append_column("window_start", pa.array(starts, pa.int64()))
+    """Stages a row for each time: the start of a window, or the time of a version."""
+    rows = table_of({f"k{number}".encode(): b'"v"' for number, _ in enumerate(times)})
+    is_window = cluster.definition.type is StoreType.WINDOW
+    column = "window_start" if is_window else "timestamp"
+    rows = rows.append_column(column, pa.array(times, pa.int64()))
     one = encode_slice(partition, rows)
     chunk = f"{epoch}.t{batch}.0"
     answer = await cluster.writer(partition).put(epoch, batch, chunk, bytes(one.data))
     assert answer.status == 200, answer.body
-    return ChunkReference(id=chunk, records=len(starts), checksum=one.checksum)
+    return ChunkReference(id=chunk, records=len(times), checksum=one.checksum)
 
 
 @pytest.mark.parametrize("partition", [0, 1])  # On the coordinator's pod, and on the other pod.
+@pytest.mark.parametrize(
+    ("type_", "retention"),
+    [(StoreType.WINDOW, "retention_ms"), (StoreType.VERSIONED, "history_retention_ms")],
+)
 async def test_a_commit_and_its_repeat_say_how_many_rows_were_dropped(
-    tmp_path: Path, partition: int
+    tmp_path: Path, partition: int, type_: StoreType, retention: str
 ) -> None:
-    window: dict[str, Any] = {
-        "type": StoreType.WINDOW,
-        "format": "Plain",
-        "retention_ms": 10 * MINUTE,
-    }
-    async with write_cluster(tmp_path, **window) as cluster:
+    timed: dict[str, Any] = {"type": type_, "format": "Plain", retention: 10 * MINUTE}
+    async with write_cluster(tmp_path, **timed) as cluster:
         writer = cluster.writer()
         epoch = await writer.epoch()
         first = await put(cluster, epoch, 0, partition, [DAY])
         answer = await writer.commit(epoch, 0, {partition: [first]})
         assert answer.json()["dropped"] == {}
 
-        hidden = DAY - 9 * MINUTE  # In a segment that lives, behind the retention.
+        # Behind the retention: the window's, by the next time, in a segment that lives.
+        hidden = DAY - (9 if type_ is StoreType.WINDOW else 11) * MINUTE
         second = await put(cluster, epoch, 1, partition, [0, hidden, DAY + MINUTE])
         for is_repeat in (False, True):
             answer = await writer.commit(epoch, 1, {partition: [second]})

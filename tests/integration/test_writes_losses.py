@@ -23,11 +23,22 @@ from qss_testing.pods.stores import open_rocksdb
 from qss_testing.pods.write_cluster import Chunks, decide, write_cluster
 from qss_testing.waiting import wait_until_async
 
+ACCEPTED = "loss accepted in epoch 1"
 
-async def test_a_participant_continues_after_its_loss_is_accepted(tmp_path: Path) -> None:
+
+def told_losses(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The log's lines about accepted losses, each from the number of its partition on."""
+    lines = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    return [line.removeprefix("partition ") for line in lines if "continues without" in line]
+
+
+async def test_a_participant_continues_after_its_loss_is_accepted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, 1)
         (await accept(cluster, 1)).json()
+        assert told_losses(caplog) == ["1 continues without sequences 2 to 2: " + ACCEPTED]
         assert losses(cluster, 1) == [(2, 2, 1)]
         assert values(cluster) == [b"2", b"1", b"2"], "the remaining rows are served"
         position = cluster.replica(1).machine.participant.position
@@ -211,7 +222,9 @@ def flip_in_a_block(database: Path, family: str) -> None:
         table.write_bytes(data)
 
 
-async def test_a_loss_of_unknown_size_is_reported(tmp_path: Path) -> None:
+async def test_a_loss_of_unknown_size_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
         epoch = await cluster.writer().epoch()
         (await cluster.writer().commit(epoch, 0, {})).json()
@@ -220,6 +233,8 @@ async def test_a_loss_of_unknown_size_is_reported(tmp_path: Path) -> None:
         await cluster.start_pod(0)
         (await accept(cluster, 0)).json()
         assert losses(cluster, 0) == [(1, 0, 1)]
+        later = "1 and later, if there were any"
+        assert told_losses(caplog) == [f"0 continues without sequences {later}: {ACCEPTED}"]
         (report,) = cluster.pods[0].pod.report().replicas
         assert report.accepted_in == 1
 
@@ -301,7 +316,7 @@ async def test_other_partitions_are_served_while_a_database_has_no_room_to_open(
 
 
 async def test_the_losses_of_a_volume_are_accepted_one_partition_after_the_other(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster_of(tmp_path, pods=2) as cluster:
         (await write(cluster, 0, b"1")).json()
@@ -315,6 +330,8 @@ async def test_the_losses_of_a_volume_are_accepted_one_partition_after_the_other
         (await accept(cluster, 0)).json()
         (await accept(cluster, 2)).json()
         assert [losses(cluster, number) for number in range(3)] == [[(1, 2, 1)], [], [(1, 2, 1)]]
+        lost = "continues without sequences 1 to 2: " + ACCEPTED
+        assert told_losses(caplog) == [f"0 {lost}", f"2 {lost}"]
         (await write(cluster, 2, b"3", "run-3")).json()
         assert values(cluster) == [b"3"] * 3
 

@@ -7,12 +7,13 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from qss_client.processes import identify
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
-from qss_operator.local.directory.files import make_directory
+from qss_operator.local.directory.files import make_directory, unwritable
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import start_child
 
@@ -103,14 +104,13 @@ class PodSupervisor:
         log = self._state.log_file(self._store, self._ordinal)
         try:
             make_directory(self._state.data_directory(self._store, self._ordinal))
-            _rotate(log)
-            with log.open("ab") as output:
+            with _open_log(log) as output:
                 self._said_before = output.tell()
                 process = await start_child(self._command, output, self._environment())
         except StateDirectoryError as error:
             return f"cannot be started: {error.message}"
         except OSError as error:
-            return f"cannot be started: {error.strerror or error}"
+            return f"cannot be started: {error.strerror or error}: {self._command[0]}"
         try:
             self._record(process.pid)
         except StateDirectoryError as error:
@@ -184,10 +184,15 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _rotate(log: Path) -> None:
-    with suppress(FileNotFoundError):
-        if log.stat().st_size > _LOG_BYTES_MAX:
-            log.replace(log.with_name("log.1"))
+def _open_log(log: Path) -> IO[bytes]:
+    """The log of a pod, to append to; a large one is moved aside. Raises StateDirectoryError."""
+    try:
+        with suppress(FileNotFoundError):
+            if log.stat().st_size > _LOG_BYTES_MAX:
+                log.replace(log.with_name("log.1"))
+        return log.open("ab")
+    except OSError as error:
+        raise unwritable(log, error) from error
 
 
 def _describe_exit(code: int) -> str:

@@ -76,8 +76,10 @@ class LossAcceptance:
         held = await self._held_elsewhere(request.partition, replica)
         before = replica.machine.participant.sequence
         await outcome_of(replica, AcceptLoss(held=held, is_salvaged=is_salvaged))
-        told = "partition %s continues without sequences %s to %s: loss accepted in epoch %s"
-        _LOG.error(told, request.partition, before + 1, held.completed, request.epoch)
+        is_known = held.completed > before
+        last = f"to {held.completed}" if is_known else "and later, if there were any"
+        told = "partition %s continues without sequences %s %s: loss accepted in epoch %s"
+        _LOG.error(told, request.partition, before + 1, last, request.epoch)
 
     def _check(self, request: AcceptLossRequest) -> None:
         held = self._pod.registry.placed().definition.store_id

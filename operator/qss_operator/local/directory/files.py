@@ -26,7 +26,7 @@ def write_yaml(file: Path, value: Any, *, fills_block: bool = False) -> None:
         temporary.replace(file)
         _sync_directory(file.parent)
     except OSError as error:
-        raise _unwritable(file, error) from error
+        raise unwritable(file, error) from error
 
 
 def overwrite_yaml(file: Path, value: Any) -> None:
@@ -38,7 +38,7 @@ def overwrite_yaml(file: Path, value: Any) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY)
     except OSError as error:
-        raise _unwritable(file, error) from error
+        raise unwritable(file, error) from error
     try:
         if max(len(text), os.fstat(descriptor).st_size) > _BLOCK_BYTES:
             raise StateDirectoryError(f"{file} cannot be written in its place: it is too long")
@@ -46,12 +46,13 @@ def overwrite_yaml(file: Path, value: Any) -> None:
         os.pwrite(descriptor, text.ljust(_BLOCK_BYTES, b"\n"), 0)
         os.fsync(descriptor)
     except OSError as error:
-        raise _unwritable(file, error) from error
+        raise unwritable(file, error) from error
     finally:
         os.close(descriptor)
 
 
-def _unwritable(file: Path, error: OSError) -> StateDirectoryError:
+def unwritable(file: Path, error: OSError) -> StateDirectoryError:
+    """The error for a file that cannot be opened or written; for a full disk it says what to do."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     what = ": free some MiB on its disk" if is_full else ""
     return StateDirectoryError(f"{file} cannot be written: {error.strerror}{what}")

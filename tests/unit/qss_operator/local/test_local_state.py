@@ -107,8 +107,20 @@ def test_an_absent_file_is_a_value_and_a_damaged_one_an_error(
 
 def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StateDirectoryError), StateDirectory(tmp_path / "file" / "state").lock():
+    made = StateDirectory(tmp_path / "file" / "state")
+    words = f"{made.path} cannot be made: Not a directory"
+    with pytest.raises(StateDirectoryError, match=words) as told, made.lock():
         pass
+    assert told.value.code == "STATE_DIRECTORY"
+
+
+def test_a_file_that_cannot_be_opened_is_told_with_what_to_do(state: StateDirectory) -> None:
+    (state.path / "lock").mkdir(parents=True)
+    words = f"lock cannot be opened: Is a directory: let this user write {state.path}, or choose"
+    with pytest.raises(StateDirectoryError, match=words), state.lock():
+        pass
+    with pytest.raises(StateDirectoryError, match="lock cannot be read: Is a directory"):
+        state.holder()
 
 
 # --- The lock.

@@ -1,11 +1,15 @@
-"""What a pod said last, before its process ended."""
+"""What a pod said last, before its process ended, and a pod whose process cannot be started."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from qss_core.model import Ordinal, StoreName
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.supervisor import PodSupervisor, last_line
+from qss_testing.fakes.virtual_time import run_in_virtual_time
 
 
 def test_the_last_line_of_a_process_is_told(tmp_path: Path) -> None:
@@ -59,3 +63,31 @@ def test_why_a_process_ends_goes_before_what_it_says_while_it_ends(tmp_path: Pat
     with log.open("a") as file:
         file.write("CRITICAL the volume is gone\nERROR the database did not close\n")
     assert last_line(log, begin) == "CRITICAL the volume is gone"
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "words"),
+    [
+        ("pod-0", "pod-0/data cannot be made: Too many levels of symbolic links"),
+        ("pod-0/log", "pod-0/log cannot be written: Too many levels of symbolic links"),
+    ],
+)
+def test_a_pod_whose_files_cannot_be_used_is_told_of_once_and_tried_less_and_less_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, obstacle: str, words: str
+) -> None:
+    state, store = StateDirectory(tmp_path / "state"), StoreName("words")
+    folder = state.path / store / obstacle
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(folder)  # Nobody can open it, not even root.
+    supervisor = PodSupervisor(state, store, Ordinal(0), ("no",), lambda: None, lambda: "")
+
+    async def try_for(seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await supervisor.run()
+
+    run_in_virtual_time(try_for(59.0))
+    trouble = f"cannot be started: {state.path / store}/{words}, restarting"
+    assert (supervisor.trouble, caplog.messages) == (trouble, [f"words-0 {trouble}"])
+    # After 0, 0, 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then every 10 s.
+    assert supervisor.uid == "11"
