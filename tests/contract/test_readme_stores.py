@@ -59,6 +59,7 @@ def test_the_readme_says_that_the_port_of_its_output_is_another_one() -> None:
 
 def default_query_port() -> str:
     told = " ".join((ROOT / "store-pod/docs/running.md").read_text().split())
+    port: str
     (port,) = re.findall(r"query, ([0-9]+) \(`--query-port`\)", told)
     assert parse_arguments(["--store=w", "--ordinal=0", "--data-dir=d"]).query_port == int(port)
     return port
