@@ -9,8 +9,11 @@ from qss_core.formats.values import Format, lost_between
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare
 from qss_operator.planning.formats import lossy_message
+from qss_store.runtime.command_line import parse_arguments
 
 ROOT = Path(__file__).parents[2]
+BLOCKS = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
+LOCAL_PORTS = re.compile(r"(?:127\.0\.0\.1|localhost):([0-9]+)")
 RESOURCES = re.compile(r"```yaml\n((?:#.*\n)?apiVersion: queryablestate\.dev.*?)```", re.DOTALL)
 
 
@@ -35,7 +38,61 @@ def test_the_way_back_of_a_format_is_told_as_qss_up_tells_it() -> None:
     assert lossy_message(old, new, lost_between(old, new)) in page
 
 
-def test_examples_have_no_port_that_only_one_machine_had() -> None:
-    shown = (ROOT / "README.md").read_text()
-    assert "127.0.0.1:19999" not in shown
-    assert not re.search(r"StoreSink\([^)]*127\.0\.0\.1", shown)
+def test_examples_have_no_port_that_the_readers_store_does_not_have() -> None:
+    """`qss up` chooses ports; only a pod that the same page starts has the default port."""
+    default = default_query_port()
+    fixed = []
+    for page in pages():
+        text = page.read_text()
+        for block in BLOCKS.findall(text):
+            ports = LOCAL_PORTS.findall(inputs(block))
+            if ports and not (set(ports) == {default} and "$ python -m qss_store " in text):
+                fixed.append((page.name, ports))
+    assert fixed == []
+
+
+def test_the_readme_says_that_the_port_of_its_output_is_another_one() -> None:
+    shown = [line for line in (ROOT / "README.md").read_text().splitlines() if "127.0.0.1:" in line]
+    assert shown, "the output of `qss up` shows a port"
+    assert [line for line in shown if "(your port is another one)" not in line] == []
+
+
+def default_query_port() -> str:
+    told = " ".join((ROOT / "store-pod/docs/running.md").read_text().split())
+    port: str
+    (port,) = re.findall(r"query, ([0-9]+) \(`--query-port`\)", told)
+    assert parse_arguments(["--store=w", "--ordinal=0", "--data-dir=d"]).query_port == int(port)
+    return port
+
+
+def pages() -> list[Path]:
+    """The READMEs and their pages that show examples."""
+    found = [ROOT / "README.md"]
+    for directory in ("charts/queryable-state", "crds", "operator", "spark-jobs", "store-pod"):
+        found += (ROOT / directory).rglob("*.md")
+    return found
+
+
+def inputs(block: str) -> str:
+    """The lines of an example that a reader types: all lines, or those behind a prompt."""
+    lines = block.splitlines()
+    typed = [line for line in lines if line.startswith("$ ")]
+    return "\n".join(typed or lines)
+
+
+def test_the_readme_says_what_it_costs_before_its_first_command() -> None:
+    before, command, _ = (ROOT / "README.md").read_text().partition("```console\n")
+    assert command
+    told = " ".join(before.split())
+    cost = re.search(
+        r"makes `\.venv`: ([0-9.]+ GB) of disk and, by your network, ([^.]* minutes)", told
+    )
+    assert cost is not None
+    make = (ROOT / "Makefile").read_text()
+    assert f": {cost[1]} on disk, {cost[2]} by the network;" in make, "`make` says the same"
+    assert re.search(r"`make demo` takes [0-9.]+ minutes and `make test` [0-9]+", told)
+
+
+def test_the_readme_says_that_one_copy_is_one_copy() -> None:
+    told = " ".join((ROOT / "README.md").read_text().split())
+    assert "Without a standby a partition is gone with its volume." in told

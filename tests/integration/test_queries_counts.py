@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,12 @@ import pytest
 from qss_client import AsyncStore
 from qss_client.cli.main import main
 from qss_core.model import Isolation, StoreType
+from qss_store.runtime.settings import Settings
+from qss_store.storage.commit_rows.commit_writer import APPLYING
+from qss_store.storage.engine import META, Engine
 from qss_testing.clients.http import Api
-from qss_testing.pods.stores import Cluster, Put
+from qss_testing.faults.faulty_engine import Faults, FaultyEngine
+from qss_testing.pods.stores import Cluster, Put, commit_rows, make_definition, open_rocksdb
 from qss_testing.reference.own_stores import BY_VALUE
 
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -95,6 +101,62 @@ async def test_an_exact_count_ends_with_its_time_and_tells_what_it_looked_at(
     late = await api(cluster).post("/state/query/words", {"query": query, "timeout": 0.000_001})
     failures = [one["failure"]["reason"] for one in late.json()["partitionResults"].values()]
     assert set(failures) == {"DEADLINE_EXCEEDED"}
+
+
+class HeldDrops(FaultyEngine):
+    """Each drop of a family ends, after the family is gone, when `may_end` is set."""
+
+    def __init__(self, inner: Engine, faults: Faults) -> None:
+        """No drop ends before the test sets `may_end`."""
+        super().__init__(inner, faults)
+        self.dropped: list[str] = []
+        self.may_end = threading.Event()
+
+    def drop_family(self, family: str) -> None:
+        """Drops the family, and then waits for `may_end`."""
+        super().drop_family(family)
+        self.dropped.append(family)
+        assert self.may_end.wait(timeout=10.0), "the test lets no drop end"
+
+
+async def test_a_count_during_a_replacing_commit_covers_the_rows_that_readers_are_shown(
+    tmp_path: Path, api: MakeApi
+) -> None:
+    engines: list[HeldDrops] = []
+    faults, open_inner = Faults(), open_rocksdb()
+
+    def open_engine(path: Path) -> Engine:
+        engines.append(HeldDrops(open_inner(path), faults))
+        return engines[-1]
+
+    settings = Settings(slice_rows_max=1)  # The commit gives other tasks their turns.
+    cluster = Cluster(make_definition(1), tmp_path, open_engine, settings)
+    await cluster.start(1)
+    await cluster.put(Put(b"old%d" % number, b'"o"') for number in range(100))
+    replica, rows = cluster.active(0), [Put(b"new%d" % number, b'"n"') for number in range(3000)]
+
+    async def counted() -> int:
+        count: int = (await api(cluster).get("/state/count/words")).json()["count"]
+        return count
+
+    def is_begun() -> bool:
+        return replica.engine.get(META, APPLYING) is not None
+
+    commit = asyncio.ensure_future(
+        commit_rows(replica, rows, batch=cluster.batch, position={}, replace=True)
+    )
+    during = []
+    while not engines[0].dropped:
+        begun, count = is_begun(), await counted()
+        if begun and is_begun():
+            during.append(count)
+    assert set(during) == {100}, "the new rows are not shown"
+    assert await counted() == 3000, "the old rows are gone, and the commit has not ended"
+    assert not commit.done()
+    engines[0].may_end.set()
+    await commit
+    assert await counted() == 3000
+    await cluster.close()
 
 
 async def test_the_client_and_the_command_count_exactly(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from qss_operator.kubernetes.watches import CHILDREN, Watches
 from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, store_context_of, toy_cluster
 from qss_testing.fakes.toy_objects import Object, Place
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.fakes.watched_api_server import WatchedApiServer
 from qss_testing.waiting import wait_until_async as until
 
@@ -40,7 +41,10 @@ class HeardStores(Stores):
 
 @asynccontextmanager
 async def watching(
-    server: WatchedApiServer, kubeconfig: Path, namespaces: tuple[str, ...]
+    server: WatchedApiServer,
+    kubeconfig: Path,
+    namespaces: tuple[str, ...],
+    monotonic_s: Callable[[], float] = lambda: 0.0,
 ) -> AsyncIterator[tuple[Told, HeardStores, list[float]]]:
     told: Told = []
     pauses: list[float] = []
@@ -60,7 +64,7 @@ async def watching(
             api,
             stores,
             cluster.shared.health,
-            monotonic_s=lambda: 0.0,
+            monotonic_s=monotonic_s,
             sleep=sleep,
             watch_of=watch_of,
             end_s=0.0,
@@ -111,6 +115,34 @@ async def test_a_forbidden_namespace_stops_only_its_own_watch(
         server.forbidden.clear()
         await until(lambda: ("gone", "listed") in told)
         await until(lambda: server.is_watched(STORES, "gone"))
+
+
+async def test_a_forbidden_namespace_is_told_again_after_each_minute(
+    server: WatchedApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.forbidden.add("gone")
+    clock = SetClock()
+
+    def lines() -> int:
+        return sum("the namespace gone are not watched: " in one.message for one in caplog.records)
+
+    async def further_lists() -> None:
+        asked = len(pauses)
+        await until(lambda: len(pauses) >= asked + 3)
+
+    async with watching(server, tmp_path / "kubeconfig", ("gone",), clock.monotonic_s) as (
+        *_,
+        pauses,
+    ):
+        await further_lists()
+        for told in range(1, 4):
+            assert lines() == told
+            clock.now_s += 59.0
+            await further_lists()
+            assert lines() == told, "the minute is not over"
+            clock.now_s += 1.0
+            await further_lists()
+        assert lines() == 4
 
 
 async def test_an_ended_watch_begins_again_and_the_others_continue(

@@ -1,7 +1,7 @@
 """Pods drop the chunks of ended runs, and only when the coordinator confirms the end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -11,11 +11,14 @@ from qss_core.errors import StaleEpochError
 from qss_core.model import Epoch, StoreSettings, WriterEpoch
 from qss_core.wire.messages import ResolveRequest
 from qss_store.runtime.settings import Settings
+from qss_store.storage.commit_rows.commit_writer import APPLYING
+from qss_store.storage.engine import META
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.writers import ONE_OFF_RETENTION_MS
 from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.faults.faulty_engine import Faults, failing
 from qss_testing.pods.stores import open_rocksdb
-from qss_testing.pods.write_cluster import WriteCluster, Writer, decide, write_cluster
+from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
 from qss_testing.waiting import wait_until_async
 
 TIMEOUT_S = 10.0
@@ -273,3 +276,67 @@ async def test_a_changelog_that_was_cut_to_its_end_continues_after_a_restart(
         assert (await writer.commit(restarted, 0, {}, "batch-0")).json()["alreadyApplied"]
         await write(writer, restarted, 1, B)
         assert cluster.rows(0) == B
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_restart_cuts_no_rows_that_an_unfinished_batch_still_reads(
+    tmp_path: Path, *, is_begun: bool
+) -> None:
+    """The batch is decided before the restart, and some of its rows are written if `is_begun`."""
+    faults = Faults(counts_syncs=False)
+    async with write_cluster(
+        tmp_path,
+        pods=1,
+        partitions=1,
+        open_engine=failing(open_rocksdb(), faults),
+        limits=StoreSettings(changelog_retention_bytes=0),
+    ) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        chunks: Chunks = {0: []}
+        for part in range(4):
+            rows = {b"%d-%d" % (part, key): b"v" * 1000 for key in range(1300)}
+            chunks[0] += (await writer.stage(epoch, 0, f"{epoch}.t.{part}", {0: rows}))[0]
+        if is_begun:
+            commit = asyncio.ensure_future(writer.commit(epoch, 0, chunks))
+            await turns_until(lambda: is_applying(cluster))
+            faults.full_at, faults.full_times = faults.steps + 1, 1_000_000
+            await wait_until_async(lambda: cluster.replica(0).failure)
+            commit.cancel()
+        else:
+            await decide(cluster, writer, 0, chunks)
+        assert is_applying(cluster) == is_begun
+        await cluster.stop_pod(0)
+        faults.full_times = 0
+        start = asyncio.ensure_future(cluster.start_pod(0))
+        rounds = 0
+        while not start.done() or cluster.rows(0) == {}:
+            for held in cluster.pods.values():
+                await held.maintenance.round()
+                for replica in held.pod.registry.replicas.values():
+                    assert replica.failure is None
+                    replica.cut_soon()  # A round leaves out a replica that shows no rows yet.
+                rounds += is_applying(cluster)
+            await asyncio.sleep(0)
+        assert rounds > 1 or is_begun, "a begun batch ends before its replica is reached"
+        assert len(cluster.rows(0)) == 4 * 1300
+        # The log is cut after the commit.
+        replica = cluster.replica(0)
+        committed = replica.log.applied
+        await cluster.pods[0].maintenance.round()
+        await wait_until_async(lambda: replica.log.start >= committed)
+
+
+def is_applying(cluster: WriteCluster) -> bool:
+    """Whether some rows of a commit are written, and others are not."""
+    replicas = cluster.pods[0].pod.registry.replicas.values()
+    return any(one.engine.get(META, APPLYING) is not None for one in replicas)
+
+
+async def turns_until(condition: Callable[[], bool]) -> None:
+    """Checks after each turn of the event loop: the condition may hold for a few turns only."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the condition never held")

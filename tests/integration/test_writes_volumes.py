@@ -1,15 +1,25 @@
 """A pod refuses the volume of another store or pod, and leaves the volume unchanged."""
 
+import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_core.model import StoreDefinition, StoreId
+from qss_core.model import PartitionId, StoreDefinition, StoreId
 from qss_core.wire.messages import encode
+from qss_testing.faults.rolled_back import accept
 from qss_testing.pods.stores import make_definition, open_rocksdb
-from qss_testing.pods.write_cluster import WriteCluster, write_cluster
+from qss_testing.pods.write_cluster import (
+    WriteCluster,
+    lead,
+    replica_of,
+    replicated,
+    write_cluster,
+)
+from qss_testing.waiting import wait_until_async
 
 ROWS = {b"k": b"v"}
 
@@ -25,6 +35,56 @@ async def assert_unharmed(cluster: WriteCluster) -> None:
     assert (cluster.rows(0), cluster.rows(1)) == (ROWS, {})
     epoch = await cluster.writer().epoch("run-2")
     (await cluster.writer().commit(epoch, 1, {})).json()
+
+
+@pytest.fixture
+def kept_names(monkeypatch: pytest.MonkeyPatch) -> dict[int, set[str]]:
+    """The names that each directory had at its last sync, by the directory's inode."""
+    kept: dict[int, set[str]] = {}
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        fsync(file)
+        found = os.fstat(file)
+        if stat.S_ISDIR(found.st_mode):
+            kept[found.st_ino] = set(os.listdir(file))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return kept
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+async def test_the_directory_of_a_new_database_survives_a_power_loss(
+    tmp_path: Path, kept_names: dict[int, set[str]], *, is_accepted: bool
+) -> None:
+    """It is new where the partition is, and after a person accepts the loss of the old one."""
+    volume, partitions = tmp_path / "0", tmp_path / "0" / "partitions"
+    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
+        if is_accepted:
+            await cluster.stop_pod(0)
+            shutil.rmtree(partitions)
+            await cluster.start_pod(0)
+            kept_names.clear()
+            (await accept(cluster, 0)).json()
+        assert "0" in kept_names[partitions.stat().st_ino]
+        if not is_accepted:
+            assert "partitions" in kept_names[volume.stat().st_ino]
+
+
+async def test_the_directory_of_a_copied_database_survives_a_power_loss(
+    tmp_path: Path, kept_names: dict[int, set[str]]
+) -> None:
+    async with replicated(tmp_path, lease_ms=1000) as cluster:
+        await write(cluster)
+        await lead(cluster, 0, 3, learners=[1])
+        active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
+        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        kept_names.clear()
+        learner.fail(CorruptionError("a block is damaged"))
+        replicas = cluster.pods[1].pod.registry.replicas
+        await wait_until_async(lambda: replicas.get(PartitionId(0), learner) is not learner)
+        partitions = tmp_path / "1" / "partitions"
+        assert "0" in kept_names[partitions.stat().st_ino]
 
 
 async def test_an_assignment_of_another_store_id_is_refused(tmp_path: Path) -> None:

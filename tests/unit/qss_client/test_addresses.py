@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from qss_client import Store
 from qss_client.addresses import checked_name, checked_urls, find_urls
 from qss_core.errors import (
     MalformedRequestError,
@@ -11,6 +12,7 @@ from qss_core.errors import (
     StoreNotFoundError,
     UnreachableError,
 )
+from qss_spark import StoreSink
 
 A, B, C = "http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"
 
@@ -33,6 +35,22 @@ def test_what_is_given_comes_before_the_environment_and_that_before_the_director
     assert find_urls("words", environment=environment) == (A,)
     other = published(tmp_path / "other", f"endpoints: {{query: '{B}'}}")
     assert find_urls("words", None, other, environment) == (B,)
+
+
+def test_a_store_is_found_in_the_state_directory_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(tmp_path / ".qss", f"endpoints: {{query: '{A}'}}")
+    monkeypatch.chdir(tmp_path)
+    for name in ("QSS_URL", "QSS_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert find_urls("words") == (A,)
+    with Store(store="words") as store:
+        assert repr(store) == f"Store({A!r}, 'words')"
+    stopped = "conditions: [{reason: Stopped, message: it was stopped}]"
+    (tmp_path / ".qss" / "words" / "status.yaml").write_text(stopped)
+    with pytest.raises(UnreachableError, match="store words: it was stopped"):
+        StoreSink("words")  # It contacts no pod of a store that is stopped.
 
 
 def test_all_pods_of_a_local_store_are_found(tmp_path: Path) -> None:

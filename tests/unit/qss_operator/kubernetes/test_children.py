@@ -1,9 +1,11 @@
 """The objects of a store, as the operator applies them."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from qss_core.spec.resource import AccessSpec
 from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
@@ -16,6 +18,7 @@ NAMES = StoreNames(namespace="shop", store=STORE)
 DEFAULTS = PodDefaults(image="store:1", operator_service_account="system/operator")
 OWNER = owner_of({"metadata": {"name": STORE, "uid": "uid-1"}})
 OPEN = {"authentication": "None"}
+CRD_FILE = Path(__file__).parents[4] / "crds" / "queryablestatestores.yaml"
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -127,6 +130,26 @@ def test_a_pod_has_a_memory_limit_unless_the_store_names_memory(
 ) -> None:
     only = template(pod={"resources": given})["spec"]["containers"][0]
     assert only["resources"] == expected
+
+
+def test_kubectl_explain_tells_the_resources_that_a_pod_gets_by_default() -> None:
+    crd = yaml.safe_load(CRD_FILE.read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    told = schema["properties"]["pod"]["properties"]["resources"]
+    got = container()["resources"]
+    requests, limits = got["requests"], got["limits"]
+    assert (
+        f"named neither in limits nor in requests it asks for {requests['memory']} "
+        f"and has a limit of {limits['memory']}."
+    ) in told["description"]
+    assert (
+        f"What is not given is cpu {requests['cpu']} and memory {requests['memory']}, "
+        "or the limit where there is one."
+    ) in told["properties"]["requests"]["description"]
+    assert (
+        f"Memory is {limits['memory']} where neither limits nor requests name it"
+        in told["properties"]["limits"]["description"]
+    )
 
 
 def test_pods_check_callers_unless_it_is_written_down_that_they_need_not() -> None:
