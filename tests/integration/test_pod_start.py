@@ -31,15 +31,20 @@ def test_the_log_of_a_pod_begins_with_unknown_settings_and_its_version(tmp_path:
     assert f"pod words-0 ({VERSION}) has opened 0 replicas" in log
 
 
+async def make_volume(directory: Path, made: StoreAssignment, network: FaultyNetwork) -> None:
+    """A pod takes an assignment on a new volume, and ends."""
+    first = Services(0, directory, open_rocksdb(), network)
+    await first.pod.start()
+    await first.pod.assign(made)
+    await first.pod.close()
+
+
 async def test_a_starting_pod_takes_the_assignment_that_came_while_it_waited(
     tmp_path: Path,
 ) -> None:
     """A pod listens before it has opened its volume; then the assignment on the volume is old."""
     made, network = make_assignment(1, pods=1), FaultyNetwork(Random(0), 0.0)
-    first = Services(0, tmp_path, open_rocksdb(), network)
-    await first.pod.start()
-    await first.pod.assign(made)
-    await first.pod.close()
+    await make_volume(tmp_path, made, network)
     (held,) = made.partitions
     newer = replace(held, epoch=Epoch(held.epoch + 1))
     assignment = replace(made, partitions=(newer,))
@@ -59,10 +64,7 @@ async def test_a_pod_whose_partitions_all_wait_to_be_opened_takes_no_other_schem
 ) -> None:
     """Their rows are on its volume: the assignment would be kept, and nothing would open again."""
     made, network = make_assignment(2, pods=1), FaultyNetwork(Random(0), 0.0)
-    first = Services(0, tmp_path, open_rocksdb(), network)
-    await first.pod.start()
-    await first.pod.assign(made)
-    await first.pod.close()
+    await make_volume(tmp_path, made, network)
 
     def full(path: Path) -> Engine:
         raise DiskFullError(f"the volume of {path} is full")
@@ -80,10 +82,7 @@ async def test_a_pod_that_has_not_opened_its_volume_yet_takes_no_other_schema(
     tmp_path: Path,
 ) -> None:
     made, network = make_assignment(1, pods=1), FaultyNetwork(Random(0), 0.0)
-    first = Services(0, tmp_path, open_rocksdb(), network)
-    await first.pod.start()
-    await first.pod.assign(made)
-    await first.pod.close()
+    await make_volume(tmp_path, made, network)
     services = Services(0, tmp_path, open_rocksdb(), network)
     services.pod.remember()
     with pytest.raises(WrongStoreError, match=r"spec\.store\.value\.serde"):
