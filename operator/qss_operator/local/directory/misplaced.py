@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreAssignment, StoreDefinition, StoreName, Wire
+from qss_core.quantities import shown_bytes
 from qss_core.spec.fixed_members import with_schema_of
 from qss_core.text import listed
 from qss_core.wire.messages import decode
@@ -20,7 +21,6 @@ from qss_operator.local.directory.files import read_yaml
 
 Kept = TypeVar("Kept", bound=Wire)
 _VOLUMES = "pod-*/data"
-_KIB = 1024
 
 
 def refuse_beginning_empty(path: Path, store: StoreName) -> None:
@@ -189,7 +189,7 @@ def _size_of(folder: Path) -> str:
         for kind in ("sst", "log")
         for file in folder.glob(f"{_VOLUMES}/partitions/*/*.{kind}")
     )
-    return f"{size / _KIB:.1f} KiB"
+    return shown_bytes(size)
 
 
 def _put(path: Path, source: Path, target: Path) -> str:

@@ -303,7 +303,7 @@ def test_the_folder_with_rows_is_named_once_an_empty_store_has_its_name(
     put_volume(state, 0, manifest(replicas=1), "two")
     with pytest.raises(StateDirectoryError) as told:
         stored_files(state)
-    assert f"{away} has 2.0 KiB of databases, and {own} has 0.0 KiB" in told.value.message
+    assert f"{away} has 2 KiB of databases, and {own} has 0 MiB" in told.value.message
     run(told.value.message.split("`")[1])
     assert (own / rows.relative_to(state.path / STORE)).read_bytes() == b"r" * 2048
     assert len(stored_files(state)) == 1
