@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.environment import Images
-from e2e.kubectl import Cluster
+from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
-from e2e.releases import OPERATOR, install, leader
+from e2e.releases import OPERATOR, cluster_objects, install, leader
 from e2e.stores import is_ready, small_store
 from qss_testing.waiting import wait_until
 
@@ -48,7 +48,18 @@ def test_a_deleted_namespace_stops_only_its_own_watch(
             later.apply(small_store("words"))
             later.until("qss/words", is_ready)
             later.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)
-        # Revision 1 cannot be restored: it has a Role in the deleted namespace.
         system.helm("rollback", "qss", "2", "--wait", "--timeout=120s")
+        namespace.until("qss/words", is_ready)
+
+        # Revision 1 makes the ClusterRole anew that this one is without, and then fails: it has a
+        # Role in the deleted namespace.
+        without_reviews = {"watch.namespaces": watched, "reviews.create": "false"}
+        install(system, images, values=without_reviews)
+        before = cluster_objects(cluster)
+        with pytest.raises(CommandError, match=_DOOMED):
+            system.helm("rollback", "qss", "1", "--cleanup-on-fail", "--wait", "--timeout=120s")
+        assert cluster_objects(cluster) == before, "a failed rollback leaves nothing behind"
+        install(system, images, values=without_reviews)
+        assert cluster_objects(cluster) == before
         namespace.until("qss/words", is_ready)
         namespace.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)
