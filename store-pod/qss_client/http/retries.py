@@ -9,7 +9,7 @@ from qss_core.text import escaped
 
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
-HANDOVER_WAIT_MAX_S, _HANDOVER_S = 0.1, 1.0  # A planned handover is over before.
+HANDOVER_WAIT_MAX_S, _HANDOVER_S = 0.05, 1.0  # A planned handover is over before.
 _SHARE_MIN_S = 0.1
 _OF_SEVERAL_S = 1.0
 
