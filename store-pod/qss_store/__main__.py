@@ -21,6 +21,7 @@ from qss_store.http.ops import make_ops_app
 from qss_store.http.query.app import make_query_app
 from qss_store.http.server import make_runner
 from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.opening.leaving import Leaving
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime import log_format as logs
 from qss_store.runtime.command_line import (
@@ -69,11 +70,9 @@ def main() -> None:
 
 
 async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Serves until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
+    """Serves until SIGTERM or SIGINT, and then until other pods have taken over."""
+    stop, stop_now = _stop_signals()
     asyncio.get_running_loop().set_exception_handler(logs.tell_unexpected)
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         metrics = Metrics()
@@ -116,9 +115,22 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         await stop.wait()
         if is_gone := looking.done():
             _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
+        else:
+            leaving = Leaving(pod.ordinal, pod.registry.replicas, pod.news, clock, settings)
+            await leaving.run(stop_now)
         _LOG.info("pod %s stops", pod.name)
     if is_gone:
         raise SystemExit(1)
+
+
+def _stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Set by the first SIGTERM or SIGINT, and by the second one."""
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(
+            name, lambda: (stop_now if stop.is_set() else stop).set()
+        )
+    return stop, stop_now
 
 
 def _services_of(

@@ -13,6 +13,8 @@ import pytest
 
 from qss_client import ReadOptions, Store
 from qss_client.http.sync_http import SyncHttp
+from qss_client.processes import is_alive
+from qss_core.model import Ordinal
 from qss_operator.local.changes import ask_for_restart
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.planning.model import ConditionType, PodEndpoints, StoreStatus
@@ -253,3 +255,24 @@ def _pods(qss: Qss) -> list[PodEndpoints]:
     endpoints = status_of(qss).endpoints
     assert endpoints is not None
     return list(endpoints.pods)
+
+
+async def test_a_pod_that_is_told_to_stop_serves_on_until_it_is_told_again(
+    tmp_path: Path,
+) -> None:
+    limits = ("env", "QSS_LEAVE_MAX_S=60", "QSS_LEAVE_UNHEARD_S=60")
+    qss = Qss(tmp_path, (*limits, *REAL_POD))
+    async with replicated(qss):
+        await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)
+        stopping = qss.pod(1)
+        assert stopping is not None
+        log = qss.state.log_file(STORE, Ordinal(1))
+        os.kill(stopping.pid, signal.SIGTERM)
+        await wait_until_async(lambda: "until others have taken over" in log.read_text())
+        writer = asyncio.create_task(asyncio.to_thread(write_batches, url_of(qss)))
+        assert await writer == list(range(BATCHES)), "the pod still takes batches"
+        assert "stops" not in log.read_text()
+
+        os.kill(stopping.pid, signal.SIGTERM)
+        await wait_until_async(lambda: not is_alive(stopping), TIMEOUT_S)
+        assert "pod word-counts-1 stops" in log.read_text()

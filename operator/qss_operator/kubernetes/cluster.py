@@ -12,6 +12,7 @@ from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Zones
 from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
+from qss_operator.kubernetes.objects.pod_ip import ip_of
 from qss_operator.kubernetes.objects.pod_template_age import (
     has_seen_its_template,
     is_outdated,
@@ -57,7 +58,14 @@ class KubernetesCluster:
         not_made = await self._missing.troubles(found, replicas, pods)
         by_template = self._compared_with(found, claims)
         states = [
-            await self._state(ordinal, pods, claims, not_made.get(ordinal), by_template)
+            await self._state(
+                ordinal,
+                pods,
+                claims,
+                not_made.get(ordinal),
+                by_template,
+                comes_back=ordinal < replicas,
+            )
             for ordinal in range(max(replicas, present))
         ]
         return ClusterState(
@@ -104,10 +112,12 @@ class KubernetesCluster:
         claims: Mapping[str, Object],
         not_made: str | None,
         by_template: Object | None,
+        *,
+        comes_back: bool,
     ) -> PodState:
         pod = pods.get(self._names.pod(ordinal))
         claim = claims.get(self._names.claim(ordinal))
-        ip = _ip_of(pod)
+        ip = ip_of(pod, comes_back=comes_back)
         waits = self._waits.trouble(ordinal, wait_of(pod, claim))
         node = (pod or {}).get("spec", {}).get("nodeName")
         return PodState(
@@ -135,15 +145,3 @@ def _replicas_of(stateful_set: Object | None) -> int:
         return 0
     replicas: int = stateful_set["spec"]["replicas"]
     return replicas
-
-
-def _ip_of(pod: Object | None) -> str | None:
-    """The address of a pod whose container runs."""
-    if pod is None or "deletionTimestamp" in pod["metadata"]:
-        return None
-    status = pod.get("status") or {}
-    running = any(
-        "running" in (one.get("state") or {}) for one in status.get("containerStatuses") or []
-    )
-    ip: str | None = status.get("podIP")
-    return ip if running else None

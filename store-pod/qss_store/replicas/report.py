@@ -15,6 +15,7 @@ class ReportFeed:
 
     def __init__(self) -> None:
         self.version = 0
+        self.asked = 0  # Requests for the report, by which a pod knows that the operator listens.
         self._changed = asyncio.Condition()
 
     async def tell(self) -> None:

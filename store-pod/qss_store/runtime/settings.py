@@ -38,6 +38,9 @@ class Settings:
     compare_timeout_s: float = 2.0
     compare_interval_s: float = 30.0  # Between two comparisons of a pod with the others.
     connections_max: int = 4096
+    # A pod that is told to stop serves on while others take over its partitions; 0: it stops.
+    leave_max_s: float = 0.0
+    leave_unheard_s: float = 3.0  # Without a request of the operator it stops earlier.
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024

@@ -128,6 +128,7 @@ class World:
     uncompared: set[int] = field(default_factory=set)  # Pods that no other replica has compared.
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
+    leaving: set[int] = field(default_factory=set)  # Pods that Kubernetes ends.
     published: list[StoreStatus] = field(default_factory=list)
 
     # --- As values.
@@ -156,6 +157,7 @@ class World:
                 if_silent=pod.if_silent,
                 uid=pod.uid,
                 is_outdated=pod.template != self.template,
+                is_leaving=pod.ordinal in self.leaving,
             )
             for pod in self.pods
         )

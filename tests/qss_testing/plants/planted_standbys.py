@@ -160,7 +160,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/moves.py",
-                "    if not all(_is_sound(reports, pod, entry) for pod in target.replicas):\n",
+                "    if not all(is_sound(reports, pod, entry) for pod in target.replicas):\n",
                 "    if False:\n",
             ),
         ),

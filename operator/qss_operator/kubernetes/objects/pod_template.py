@@ -26,6 +26,7 @@ DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
+_LEAVE_MAX_S = 10.0
 _DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` tests a pod within this limit.
 
 
@@ -138,6 +139,15 @@ def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
     ]
 
 
+def _leave_max_s(spec: StoreSpec) -> list[Object]:
+    """The longest that a pod which is ended serves on, so that its partitions are handed over."""
+    name = "QSS_LEAVE_MAX_S"
+    if any(one.name == name for one in spec.pod.env):
+        return []
+    seconds = min(_LEAVE_MAX_S, spec.pod.termination_grace_period_seconds / 2)
+    return [{"name": name, "value": f"{seconds:g}"}]
+
+
 def _container(
     names: StoreNames,
     spec: StoreSpec,
@@ -157,6 +167,7 @@ def _container(
             },
             # In a variable: an image that is older than the operator takes no unknown option.
             {"name": "QSS_RESOURCE_UID", "value": resource_uid},
+            *_leave_max_s(spec),
             *(_without_none(one) for one in spec.pod.env),
         ],
         "ports": [

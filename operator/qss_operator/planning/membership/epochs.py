@@ -18,6 +18,7 @@ from qss_operator.planning.membership.failover import (
     is_impaired,
     successor_of,
 )
+from qss_operator.planning.membership.leaving import handed_over, leaving_pods
 from qss_operator.planning.membership.moves import moved, targets_of
 from qss_operator.planning.membership.restarts import NextRestart, next_restart
 from qss_operator.planning.model import Observation, replica_of
@@ -72,6 +73,9 @@ def _next(
         return replace(entry, epoch=_after(entry), in_sync=(entry.active,))
     if active is None:
         return entry
+    ending = leaving_pods(observation)
+    if (left_to_others := handed_over(observation, entry, ending)) is not None:
+        return left_to_others
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
     is_sound = active.state in SOUND
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
@@ -90,7 +94,7 @@ def _next(
     joining = [
         pod
         for pod in active.caught_up
-        if pod not in entry.in_sync
+        if pod not in {*entry.in_sync, *ending}
         and not (restart.stays_out and pod == restart.ordinal)
         and _follows(observation.reports, pod, entry, active)
     ]

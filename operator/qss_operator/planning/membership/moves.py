@@ -17,14 +17,12 @@ from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
 from qss_operator.planning.membership.restarts import NextRestart
+from qss_operator.planning.membership.standby_state import cannot_act_at_once, is_sound
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, place, sites_of
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
-
-
-_UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it becomes the active.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +50,8 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     if not entries or not pods:
         return Targets()
     silent = [pod.address.name for pod in pods if pod.ordinal not in observation.reports]
+    if ending := [pod.address.name for pod in pods if pod.is_leaving]:
+        return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
     if silent or len(pods) < spec.replicas:
         names = ", ".join(silent) or "pods that are being made"
         return Targets(waits_for=f"{names} to answer")
@@ -140,7 +140,7 @@ def _without_actives_on(
         active = entry.active if entry.active in one.replicas else one.active
         others = [other for other in one.replicas if other != pod and other in entry.in_sync]
         if active == pod and others:
-            waits = {one: _cannot_act_at_once(reports, one, entry) for one in others}
+            waits = {one: cannot_act_at_once(reports, one, entry) for one in others}
             active = min(others, key=lambda one: (waits[one], loads[one], one))
             loads[active] += 1
         rest = [other for other in one.replicas if other != active]
@@ -220,25 +220,12 @@ def _towards(
     surplus = [pod for pod in entry.replicas if pod not in target.replicas]
     if learners := [pod for pod in surplus if pod not in entry.in_sync]:
         return _without(entry, learners)
-    if not all(_is_sound(reports, pod, entry) for pod in target.replicas):
+    if not all(is_sound(reports, pod, entry) for pod in target.replicas):
         return None
     if entry.active != target.active:
-        waits = _cannot_act_at_once(reports, target.active, entry)
+        waits = cannot_act_at_once(reports, target.active, entry)
         return None if waits else _next(entry, active=target.active)
     return _without(entry, surplus) if surplus else None
-
-
-def _cannot_act_at_once(
-    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
-) -> bool:
-    """Whether writers would wait for a replica that became the active now.
-
-    Its process has started a moment ago, or it has yet to apply many entries, which it holds.
-    """
-    replica = replica_of(reports, pod, entry)
-    if replica is None or replica.waits_for_lease:
-        return True
-    return replica.end_offset - replica.applied_offset > _UNAPPLIED_MAX
 
 
 def _without(entry: PartitionConfiguration, pods: list[Ordinal]) -> PartitionConfiguration:
@@ -256,17 +243,3 @@ def _next(entry: PartitionConfiguration, **changed: object) -> PartitionConfigur
 def _is_served(reports: Mapping[Ordinal, ReplicasReport], entry: PartitionConfiguration) -> bool:
     active = replica_of(reports, entry.active, entry)
     return active is not None and active.state in SOUND
-
-
-def _is_sound(
-    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
-) -> bool:
-    """Whether a pod's replica is in sync, and serves in this configuration.
-
-    One that started since another in-sync replica last compared it may have an older volume.
-    """
-    replica = replica_of(reports, pod, entry)
-    if pod not in entry.in_sync or replica is None or not reports[pod].ready:
-        return False
-    is_compared = replica.is_compared or len(entry.in_sync) == 1
-    return replica.state == "serving" and not replica.is_damaged and is_compared

@@ -241,6 +241,7 @@ class InternalApi:
     async def replicas(self, request: web.Request) -> web.Response:
         """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""
         given = _parameters(request, "wait", "after")
+        self._pod.news.asked += 1
         if "wait" not in given:
             return _json(self._pod.report())
         wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))

@@ -171,6 +171,22 @@ def test_pods_know_the_uid_of_the_resource_that_they_are_made_for() -> None:
     assert {"name": "QSS_RESOURCE_UID", "value": "of-now"} in env
 
 
+@pytest.mark.parametrize(
+    ("pod", "value"),
+    [
+        ({}, "10"),
+        ({"terminationGracePeriodSeconds": 8}, "4"),
+        ({"env": [{"name": "QSS_LEAVE_MAX_S", "value": "3"}]}, "3"),
+    ],
+)
+def test_a_pod_that_is_ended_serves_on_for_less_than_its_grace_period(
+    pod: dict[str, Any], value: str
+) -> None:
+    [container] = pod_template(NAMES, spec_of(pod=pod), DEFAULTS)["spec"]["containers"]
+    given = [one["value"] for one in container["env"] if one["name"] == "QSS_LEAVE_MAX_S"]
+    assert given == [value]
+
+
 def test_pods_take_the_stores_own_audience_and_the_common_one_of_readers_where_it_is_allowed() -> (
     None
 ):

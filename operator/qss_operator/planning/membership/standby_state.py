@@ -1,0 +1,36 @@
+"""Says of a standby whether it may become the active, and whether it could act at once. Pure."""
+
+from collections.abc import Mapping
+
+from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.model import replica_of
+
+_UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it becomes the active.
+
+
+def cannot_act_at_once(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> bool:
+    """Whether writers would wait for a replica that became the active now.
+
+    Its process has started a moment ago, or it has yet to apply many entries, which it holds.
+    """
+    replica = replica_of(reports, pod, entry)
+    if replica is None or replica.waits_for_lease:
+        return True
+    return replica.end_offset - replica.applied_offset > _UNAPPLIED_MAX
+
+
+def is_sound(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> bool:
+    """Whether a pod's replica is in sync, and serves in this configuration.
+
+    One that started since another in-sync replica last compared it may have an older volume.
+    """
+    replica = replica_of(reports, pod, entry)
+    if pod not in entry.in_sync or replica is None or not reports[pod].ready:
+        return False
+    is_compared = replica.is_compared or len(entry.in_sync) == 1
+    return replica.state == "serving" and not replica.is_damaged and is_compared

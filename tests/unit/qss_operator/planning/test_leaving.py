@@ -1,0 +1,153 @@
+"""A pod that Kubernetes ends hands over its partitions before it is gone."""
+
+from typing import Any
+
+import pytest
+
+from qss_core.model import PartitionConfiguration
+from qss_operator.planning.model import RestartPod
+from qss_operator.planning.plan import plan
+from qss_testing.fakes.control_world import World, resource_of, spec_of
+
+_ROUNDS = 50
+
+
+def settled(**spec: Any) -> World:
+    """A store of three pods with rows in every replica; pod 1 is then told to end."""
+    world = World(resource=resource_of(spec_of(**{"standbys": 1, **spec})))
+    world.settle(_ROUNDS)
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    world.leaving = {1}
+    return world
+
+
+def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return status.assignment
+
+
+def counts_on(world: World, pod: int) -> list[int]:
+    """The partitions that count the pod, and others, as in sync."""
+    return [
+        one.partition for one in entries_of(world) if pod in one.in_sync and len(one.in_sync) > 1
+    ]
+
+
+def test_no_partition_counts_on_a_pod_that_is_ended() -> None:
+    world = settled()
+    before = entries_of(world)
+    assert counts_on(world, 1)
+    world.settle(_ROUNDS)
+    assert counts_on(world, 1) == []
+    for old, new in zip(before, entries_of(world), strict=True):
+        assert new.active != 1
+        assert new.replicas == old.replicas, "the pod comes back with its replicas"
+        assert set(new.in_sync) == set(old.in_sync) - {1}
+        assert (new.active == old.active) or old.active == 1
+
+
+def test_the_active_leaves_before_its_replica_leaves_the_in_sync_set() -> None:
+    world = settled(partitions=3)
+    seen = {
+        one.partition: [(one.active, tuple(sorted(one.in_sync)))]
+        for one in entries_of(world)
+        if one.active == 1
+    }
+    assert seen
+    for _ in range(_ROUNDS):
+        steps = plan(world.observation())
+        for step in steps:
+            world.apply(step)
+        for one in entries_of(world):
+            if one.partition in seen:
+                seen[one.partition].append((one.active, tuple(sorted(one.in_sync))))
+    for states in seen.values():
+        kinds = list(dict.fromkeys(states))
+        [(first, both), (second, still), (last, alone)] = kinds
+        assert (first, both) == (1, still)
+        assert second == last != 1
+        assert alone == (last,)
+
+
+def test_partitions_are_handed_over_while_another_pod_is_silent() -> None:
+    world = settled(replicas=4, partitions=8)
+    led = [one for one in entries_of(world) if one.active == 1]
+    stuck = {one.partition for one in led if set(one.replicas) == {1, 3}}
+    assert len(stuck) < len(led)
+    world.pods[3].is_reachable = False
+    for _ in range(_ROUNDS):
+        for step in plan(world.observation()):
+            world.apply(step)
+    assert {one.partition for one in entries_of(world) if one.active == 1} == stuck
+
+
+def test_the_new_actives_are_on_several_pods() -> None:
+    world = settled(replicas=3, standbys=2, partitions=6)
+    led = [one.partition for one in entries_of(world) if one.active == 1]
+    world.settle(_ROUNDS)
+    assert len({one.active for one in entries_of(world) if one.partition in led}) == 2
+
+
+@pytest.mark.parametrize("hinders", ["uncompared", "promised"])
+def test_a_standby_that_cannot_act_at_once_takes_nothing_over(hinders: str) -> None:
+    world = settled(replicas=2, partitions=2)
+    setattr(world, hinders, {0})
+    before = [one.partition for one in entries_of(world) if one.active == 1]
+    for _ in range(_ROUNDS):
+        for step in plan(world.observation()):
+            world.apply(step)
+    assert [one.partition for one in entries_of(world) if one.active == 1] == before != []
+
+
+@pytest.mark.parametrize("pods", [{0, 1}, {0, 1, 2}])
+def test_pods_that_are_ended_take_nothing_over_from_each_other(pods: set[int]) -> None:
+    world = settled()
+    world.leaving = pods
+    among = [one for one in entries_of(world) if set(one.in_sync) <= pods]
+    assert among
+    world.settle(_ROUNDS)
+    after = entries_of(world)
+    assert [after[one.partition] for one in among] == among
+
+
+def test_a_store_without_standbys_stays_as_it_is() -> None:
+    world = settled(standbys=0)
+    assert plan(world.observation()) == []
+
+
+def test_a_pod_that_is_ended_joins_no_in_sync_set() -> None:
+    world = settled()
+    world.settle(_ROUNDS)
+    world.leaving = set()
+    world.lagging = {1}
+    world.settle(_ROUNDS)
+    world.lagging, world.leaving = set(), {1}
+    world.settle(_ROUNDS)
+    assert counts_on(world, 1) == []
+
+
+def test_the_pod_gets_its_share_again_when_it_is_back() -> None:
+    world = settled()
+    before = {one.partition: set(one.in_sync) for one in entries_of(world)}
+    led = len([one for one in entries_of(world) if one.active == 1])
+    world.settle(_ROUNDS)
+    world.leaving = set()
+    world.pods[1].restart()
+    world.settle(_ROUNDS)
+    assert {one.partition: set(one.in_sync) for one in entries_of(world)} == before
+    assert len([one for one in entries_of(world) if one.active == 1]) == led
+
+
+def test_nothing_else_moves_and_no_pod_restarts_meanwhile() -> None:
+    world = settled()
+    world.template = 1
+    world.settle(_ROUNDS)
+    assert not any(isinstance(step, RestartPod) for step in plan(world.observation()))
+    world.resource = resource_of(spec_of(standbys=1, replicas=4), world.resource.status)
+    world.scale(4)
+    before = [one.replicas for one in entries_of(world)]
+    world.settle(_ROUNDS)
+    assert [one.replicas for one in entries_of(world)] == before
