@@ -102,3 +102,18 @@ def settled(here: Cluster, store: str) -> None:
 
     wait_until(is_settled, 180.0)
     here.until(f"qss/{store}", is_ready, 180.0)
+
+
+def is_redundant(found: Object) -> bool:
+    """Whether each partition has its replica and a standby in sync, and nothing is in trouble."""
+    assignment = found.get("status", {}).get("assignment", ())
+    return (
+        is_ready(found)
+        and condition(found, "Degraded").get("reason") == "Healthy"
+        and all(len(one["inSync"]) == len(one["replicas"]) == 2 for one in assignment)
+    )
+
+
+def has_another(here: Cluster, store: str, name: str, uid: str) -> bool:
+    """Whether there is another pod of that name."""
+    return uids_of(here, store).get(name, uid) != uid

@@ -3,8 +3,8 @@
 import pytest
 
 from e2e.clients import PodClient
-from e2e.kubectl import Cluster, Object
-from e2e.stores import condition, is_ready, pods_of, small_store, uids_of
+from e2e.kubectl import Cluster
+from e2e.stores import has_another, is_redundant, pods_of, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 ROWS = 300
@@ -19,16 +19,6 @@ def words(here: Cluster, client: PodClient) -> str:
     here.until("qss/words", is_redundant)
     client.write("words", ROWS, 1)
     return "words"
-
-
-def is_redundant(found: Object) -> bool:
-    """Whether each partition has its replica and a standby in sync, and nothing is in trouble."""
-    assignment = found.get("status", {}).get("assignment", ())
-    return (
-        is_ready(found)
-        and condition(found, "Degraded").get("reason") == "Healthy"
-        and all(len(one["inSync"]) == len(one["replicas"]) == 2 for one in assignment)
-    )
 
 
 def kept(client: PodClient, store: str) -> bool:
@@ -72,11 +62,6 @@ def test_a_deleted_pod_fails_no_read_and_no_write(
     told = story.told()
     assert (told["wrong"], told["failures"]) == ([], [])
     assert kept(client, words)
-
-
-def has_another(here: Cluster, store: str, name: str, uid: str) -> bool:
-    """Whether there is another pod of that name."""
-    return uids_of(here, store).get(name, uid) != uid
 
 
 def test_a_lost_volume_is_made_anew_from_the_other_replicas(

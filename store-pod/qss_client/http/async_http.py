@@ -21,6 +21,9 @@ from qss_core.errors import StoreError, UnauthenticatedError
 _LOG = logging.getLogger(__name__)
 CONNECTIONS_MAX = 64
 CONNECT_TIMEOUT_S = 5.0
+NAMES_KEPT_S = (
+    1  # A pod that was made again has another IP, and aiohttp keeps the old one for 10 s.
+)
 LOOK_EVERY_S = 0.5
 _HEADER_BYTES_MAX = 65536
 _CONNECT_SHARE = 0.9
@@ -41,7 +44,11 @@ class AsyncHttp:
         self._server_hostname = server_hostname
         self._credentials = Credentials(token, token_file)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
+            connector=aiohttp.TCPConnector(
+                limit=CONNECTIONS_MAX,
+                ssl=trusted_by(ca_file) or True,
+                ttl_dns_cache=NAMES_KEPT_S,
+            ),
             auto_decompress=False,
             # A position of many topics makes a long header.
             max_line_size=_HEADER_BYTES_MAX,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import aiohttp
 from yarl import URL
 
+from qss_client.http.async_http import NAMES_KEPT_S
 from qss_client.http.bounded import read_bounded
 from qss_client.http.unreachable import unreachable
 from qss_core.errors import StoreError
@@ -34,7 +35,9 @@ class PeerSession:
         """`trust` is called before each request; its SSL context verifies peers over https."""
         self._trust = trust
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX),
+            connector=aiohttp.TCPConnector(
+                limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX, ttl_dns_cache=NAMES_KEPT_S
+            ),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             max_line_size=HEADER_BYTES_MAX,

@@ -42,11 +42,11 @@ class Leaving:
 
     def counted(self) -> list[str]:
         """The partitions that count this pod, and others, as in sync: they have to go on."""
-        return sorted(
+        return [
             str(number)
-            for number, replica in self._replicas.items()
+            for number, replica in sorted(self._replicas.items())
             if len(in_sync := replica.log.configuration.in_sync) > 1 and self._ordinal in in_sync
-        )
+        ]
 
     async def run(self, hurry: asyncio.Event) -> None:
         """Returns when no partition needs this pod any more, at a limit, or at `hurry`."""

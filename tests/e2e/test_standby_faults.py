@@ -1,0 +1,148 @@
+"""Pods of a store with standbys are drained, ended, stopped or lose their node, and it goes on.
+
+A client writes and reads meanwhile. No request of it may fail, and no answer may go back.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from e2e.clients import PodClient
+from e2e.disturbances import signal_processes
+from e2e.environment import on_testbed
+from e2e.kubectl import Cluster
+from e2e.releases import leader
+from e2e.stores import has_another, is_redundant, small_store, uids_of
+from qss_testing.waiting import wait_until
+
+ROWS = 300
+STORE = "words"
+_LEASE_S = 5.0
+# A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
+_HANDED_OVER_S = 2.0
+_FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
+_NODE_LOST_S = 1.1 * _LEASE_S + 5.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(here: Cluster, client: PodClient) -> None:
+    """A store of three pods and twelve partitions, one standby each, with 300 rows."""
+    here.apply(small_store(STORE, replicas=3, partitions=12, standbys=1))
+    here.until(f"qss/{STORE}", is_redundant)
+    client.write(STORE, ROWS, 1)
+
+
+@contextmanager
+def used(here: Cluster, client: PodClient, most_s: float) -> Iterator[None]:
+    """Writes and reads while the block runs, and until the store is redundant again."""
+    with client.keeping(STORE) as story:
+        yield
+        here.until(f"qss/{STORE}", is_redundant)
+    told: dict[str, Any] = story.told()
+    assert (told["wrong"], told["failures"]) == ([], [])
+    assert told["slowest_s"] < most_s, told
+    rows = {key: value for key, value in client.read(STORE).items() if key.startswith("key-")}
+    assert rows == {f"key-{one}": 1 for one in range(ROWS)}
+
+
+def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, client: PodClient) -> None:
+    for node in ("node0", "node1"):
+        with used(here, client, _HANDED_OVER_S), uncordoned(here, node):
+            own = f"--pod-selector=queryablestate.dev/store={STORE}"
+            gently = ("--delete-emptydir-data", "--timeout=120s")
+            here.kubectl("drain", node, own, *gently, timeout_s=130)
+
+
+@contextmanager
+def uncordoned(here: Cluster, node: str) -> Iterator[None]:
+    """Lets pods onto the node again after the block."""
+    try:
+        yield
+    finally:
+        here.kubectl("uncordon", node)
+
+
+def test_deleted_pods_hand_their_actives_over(here: Cluster, client: PodClient) -> None:
+    with used(here, client, _HANDED_OVER_S):
+        for name, uid in uids_of(here, STORE).items():
+            here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
+            wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
+            here.until(f"qss/{STORE}", is_redundant)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
+    here: Cluster, client: PodClient, number: signal.Signals
+) -> None:
+    busiest = f"{STORE}-{pod_of_most_actives(here)}"
+    with used(here, client, _FAILED_OVER_S):
+        signal_processes(busiest, number)
+        try:
+            here.until(f"qss/{STORE}", lambda found: not is_redundant(found))
+        finally:
+            signal_processes(busiest, signal.SIGCONT)
+
+
+def pod_of_most_actives(here: Cluster) -> int:
+    """The number of the pod that leads most partitions."""
+    led: list[int] = [one["active"] for one in here.get("qss", STORE)["status"]["assignment"]]
+    return max(set(led), key=led.count)
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_standbys_take_over_from_a_node_without_power(
+    here: Cluster, own_operator: Cluster, client: PodClient
+) -> None:
+    node = other_node(here)
+    lead_from_another_node(own_operator, node)
+    with used(here, client, _NODE_LOST_S):
+        on_testbed("node-down", node.removeprefix("node"))
+        try:
+            here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
+        finally:
+            on_testbed("node-up", node.removeprefix("node"))
+        here.wait(f"node/{node}", "condition=Ready", 90.0)
+
+
+def lead_from_another_node(system: Cluster, node: str) -> None:
+    """Moves the operator's Lease off the node: a lost one would take 15 s more to expire."""
+
+    def is_elsewhere() -> bool:
+        name = leader(system)
+        if system.get("pod", name)["spec"]["nodeName"] != node:
+            return True
+        system.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
+        return False
+
+    wait_until(is_elsewhere, 180.0)
+
+
+def other_node(here: Cluster) -> str:
+    """The node without the client."""
+    own = here.get("pod", "client")["spec"]["nodeName"]
+    return "node1" if own == "node0" else "node0"
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_two_pods_that_are_deleted_at_once_lose_nothing(here: Cluster, client: PodClient) -> None:
+    def both_are_new() -> bool:
+        return all(has_another(here, STORE, name, uid) for name, uid in gone.items())
+
+    gone = dict(list(uids_of(here, STORE).items())[:2])
+    with used(here, client, 60.0):
+        here.kubectl("delete", "pod", *gone, "--grace-period=0", "--force")
+        wait_until(both_are_new)
+
+
+def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, client: PodClient) -> None:
+    scale: Callable[[int], str] = lambda pods: here.kubectl(  # noqa: E731 it is short.
+        "scale", f"qss/{STORE}", f"--replicas={pods}"
+    )
+    with used(here, client, _HANDED_OVER_S):
+        for pods in (5, 2, 4, 3):
+            scale(pods)
+            here.until(f"qss/{STORE}", lambda found: found["status"]["moving"] != "0/0")
+        wait_until(lambda: len(uids_of(here, STORE)) == 3, 240.0)

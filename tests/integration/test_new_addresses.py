@@ -1,0 +1,92 @@
+"""A pod that was made again has another IP under its name, and is found there."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from qss_client.http.async_http import AsyncHttp
+from qss_core.errors import UnreachableError
+from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_testing.pods.ports import port_of
+
+_OLD, _NEW = "127.0.0.1", "127.0.0.2"
+_NAME = "words-0.words-pods.shop.svc"
+_SOON_S = 5.0  # aiohttp's own cache of names would keep the old address for 10 s.
+
+Ask = Callable[[str], Awaitable[bytes]]
+
+
+@asynccontextmanager
+async def pod(host: str, port: int = 0) -> AsyncIterator[int]:
+    """Answers each request with its host."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=host.encode(), headers={"Connection": "close"})
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield port_of(runner)
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def asking_as_a_peer() -> AsyncIterator[Ask]:
+    async with PeerSession() as session:
+        peers = Peers(session)
+        yield lambda url: peers.send(url, b"", 5.0)
+
+
+@asynccontextmanager
+async def asking_as_a_client() -> AsyncIterator[Ask]:
+    http = AsyncHttp()
+
+    async def ask(url: str) -> bytes:
+        return (await http.request("GET", url, timeout_s=5.0)).body
+
+    try:
+        yield ask
+    finally:
+        await http.close()
+
+
+@pytest.mark.parametrize("asking", [asking_as_a_peer, asking_as_a_client])
+async def test_a_pod_is_found_at_its_new_address_soon(
+    asking: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = [_OLD]
+
+    async def resolved(host: str, port: int, **_: Any) -> list[Any]:
+        assert host == _NAME
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (addresses[-1], port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    async with AsyncExitStack() as stack:
+        ask: Ask = await stack.enter_async_context(asking())
+        async with pod(_OLD) as port:
+            url = f"http://{_NAME}:{port}/"
+            assert await ask(url) == _OLD.encode()
+        addresses.append(_NEW)
+        await stack.enter_async_context(pod(_NEW, port))
+        async with asyncio.timeout(_SOON_S):
+            while (answer := await answered(ask(url))) is None:
+                pass
+        assert answer == _NEW.encode()
+
+
+async def answered(asked: Awaitable[bytes]) -> bytes | None:
+    """The answer; None where nobody listens."""
+    try:
+        return await asked
+    except UnreachableError:
+        return None
