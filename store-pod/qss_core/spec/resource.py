@@ -117,6 +117,7 @@ class RebalanceSpec(Wire, frozen=True, kw_only=True):
     failover_after: Duration = "10s"
     lease_duration: Duration = "5s"
     replica_timeout: Duration = "10s"
+    replace_after: Duration = "10m"
     snapshot_bytes_per_second: PositiveSize = "64Mi"
     paused: bool = False
 

@@ -129,6 +129,7 @@ class World:
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     leaving: set[int] = field(default_factory=set)  # Pods that Kubernetes ends.
+    silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
     published: list[StoreStatus] = field(default_factory=list)
 
     # --- As values.
@@ -143,7 +144,11 @@ class World:
             for pod, report in reports.items()
         }
         return Observation(
-            resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
+            resource=self.resource,
+            cluster=self.cluster(),
+            reports=reports,
+            sent=dict(self.sent),
+            silent_s=dict(self.silent_s),
         )
 
     def cluster(self) -> ClusterState:

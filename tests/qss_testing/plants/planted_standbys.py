@@ -171,7 +171,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/moves.py",
-                "    if silent or len(pods) < spec.replicas:\n",
+                "    if silent or len(wanted) < spec.replicas:\n",
                 "    if False:\n",
             ),
         ),

@@ -36,13 +36,12 @@ class UnlikeWorld(World):
 
     equal: set[int] = field(default_factory=set)  # Partitions whose standbys are new copies.
     led: dict[int, set[int]] = field(default_factory=dict)  # The actives that readers had.
-    silent_s: dict[Ordinal, float] = field(default_factory=dict)
     compared: tuple[Ordinal, ...] = ()  # The pods of the alarm; else those of the configuration.
 
     def observation(self) -> Observation:
         seen = super().observation()
         reports = {pod: self._unlike(report) for pod, report in seen.reports.items()}
-        return changed(seen, reports=reports, silent_s=self.silent_s)
+        return changed(seen, reports=reports)
 
     def _unlike(self, report: ReplicasReport) -> ReplicasReport:
         return replace(report, replicas=tuple(self._told(one) for one in report.replicas))

@@ -16,6 +16,7 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
+from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.standby_state import cannot_act_at_once, is_sound
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
@@ -42,17 +43,19 @@ class Targets:
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
     """Places all partitions on the pods that the spec asks for; replicas stay where they may.
 
-    No placement is made before all of these pods report: a part of them would get what belongs to
-    the others.
+    No placement is made before all of these pods report, or are replaced: a part of them would get
+    what belongs to the others.
     """
     spec = observation.resource.spec
-    pods = [pod for pod in observation.cluster.pods if pod.ordinal < spec.replicas]
+    replaced = replaced_pods(observation)
+    wanted = [pod for pod in observation.cluster.pods if pod.ordinal < spec.replicas]
+    pods = [pod for pod in wanted if pod.ordinal not in replaced]
     if not entries or not pods:
         return Targets()
     silent = [pod.address.name for pod in pods if pod.ordinal not in observation.reports]
     if ending := [pod.address.name for pod in pods if pod.is_leaving]:
         return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
-    if silent or len(pods) < spec.replicas:
+    if silent or len(wanted) < spec.replicas:
         names = ", ".join(silent) or "pods that are being made"
         return Targets(waits_for=f"{names} to answer")
     sites = sites_of(pods)

@@ -1,0 +1,109 @@
+"""A pod that does not come back: other pods get copies of what it had."""
+
+from typing import Any
+
+import pytest
+
+from qss_core.model import Ordinal, PartitionConfiguration
+from qss_operator.planning.plan import plan
+from qss_testing.fakes.control_world import World, resource_of, spec_of
+
+_ROUNDS = 200
+_LONG_S = 600.0
+
+
+def without(*silent: int, **spec: Any) -> World:
+    """A store that has settled, whose pods `silent` answer no more for ten minutes."""
+    world = World(resource=resource_of(spec_of(**{"standbys": 1, **spec})))
+    world.settle(_ROUNDS)
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    for pod in silent:
+        world.pods[pod].is_reachable = False
+        world.silent_s[Ordinal(pod)] = _LONG_S
+    return world
+
+
+def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return status.assignment
+
+
+def holders(world: World) -> set[int]:
+    return {pod for one in entries_of(world) for pod in one.replicas}
+
+
+def run(world: World) -> None:
+    for _ in range(_ROUNDS):
+        for step in plan(world.observation()):
+            world.apply(step)
+
+
+def is_redundant(world: World) -> bool:
+    return all(len(one.in_sync) == len(one.replicas) == 2 for one in entries_of(world))
+
+
+def test_other_pods_get_copies_of_what_a_lost_pod_had() -> None:
+    world = without(1)
+    assert 1 in holders(world)
+    run(world)
+    assert holders(world) == {0, 2}
+    assert is_redundant(world)
+
+
+def test_a_pod_that_answers_again_gets_its_share_again() -> None:
+    world = without(1)
+    run(world)
+    world.pods[1].is_reachable = True
+    world.silent_s.clear()
+    run(world)
+    assert holders(world) == {0, 1, 2}
+    assert is_redundant(world)
+    loads = [sum(pod in one.replicas for one in entries_of(world)) for pod in range(3)]
+    assert max(loads) - min(loads) <= 1
+
+
+@pytest.mark.parametrize("answers_after", range(12))
+def test_a_pod_that_answers_in_the_middle_ends_the_same(answers_after: int) -> None:
+    world = without(1, replicas=4, partitions=8)
+    for _ in range(answers_after):
+        for step in plan(world.observation()):
+            world.apply(step)
+    world.pods[1].is_reachable = True
+    world.silent_s.clear()
+    run(world)
+    assert is_redundant(world)
+    loads = [sum(pod in one.replicas for one in entries_of(world)) for pod in range(4)]
+    assert max(loads) - min(loads) <= 1
+
+
+@pytest.mark.parametrize(
+    ("silent", "spec"),
+    [
+        ((1,), {"rebalance": {"replaceAfter": "11m"}}),
+        ((1,), {"rebalance": {"paused": True}}),
+        # Half of the pods: the operator may be cut off itself.
+        ((1,), {"replicas": 2}),
+        ((1, 3), {"replicas": 4}),
+        # The others are not enough.
+        ((1,), {"replicas": 3, "standbys": 2}),
+        ((1,), {"standbys": 0}),
+    ],
+)
+def test_nothing_is_copied(silent: tuple[int, ...], spec: dict[str, Any]) -> None:
+    world = without(*silent, **spec)
+    before = [one.replicas for one in entries_of(world)]
+    run(world)
+    assert [one.replicas for one in entries_of(world)] == before
+
+
+def test_pods_that_were_just_silent_are_waited_for() -> None:
+    """One is lost, and another is silent for a moment: a part of the pods would get too much."""
+    world = without(1, replicas=5, partitions=10)
+    world.pods[2].is_reachable = False
+    world.silent_s[Ordinal(2)] = 5.0
+    before = [one.replicas for one in entries_of(world)]
+    run(world)
+    assert [one.replicas for one in entries_of(world)] == before
