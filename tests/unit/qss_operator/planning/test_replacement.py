@@ -16,8 +16,8 @@ def without(*silent: int, **spec: Any) -> World:
     """A store that has settled, whose pods `silent` answer no more for ten minutes."""
     world = World(resource=resource_of(spec_of(**{"standbys": 1, **spec})))
     world.settle(_ROUNDS)
-    for pod in world.pods:
-        pod.written = set(range(world.resource.spec.partitions))
+    for held in world.pods:
+        held.written = set(range(world.resource.spec.partitions))
     for pod in silent:
         world.pods[pod].is_reachable = False
         world.silent_s[Ordinal(pod)] = _LONG_S
