@@ -12,6 +12,7 @@ from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Zones
 from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
+from qss_operator.kubernetes.objects.pod_image import version_of
 from qss_operator.kubernetes.objects.pod_template_age import (
     has_seen_its_template,
     is_outdated,
@@ -117,6 +118,7 @@ class KubernetesCluster:
             has_data=None,
             zone=await self._zones.of(node),
             node=node or "",
+            version=version_of(pod),
             trouble=not_made or trouble_of(pod) or waits,
             if_silent=silence_of(pod),
             uid=None if pod is None else pod["metadata"]["uid"],

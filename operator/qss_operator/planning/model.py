@@ -93,6 +93,9 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     migrated: str | None = None
     ready: str | None = None
     assigned: str | None = None
+    in_sync: str | None = None
+    zones: str | None = None
+    versions: str | None = None
     volume_size: str | None = None
     moving: str | None = None
     standbys: int | None = None
@@ -165,6 +168,7 @@ class PodState:
     has_data: bool | None
     zone: str = ""
     node: str = ""
+    version: str = ""  # Of its image.
     trouble: str | None = None
     if_silent: str | None = None
     uid: str | None = None

@@ -152,6 +152,8 @@ class World:
                 is_running=pod.is_running,
                 has_data=None if self.are_volumes_opaque else pod.has_data,
                 node=pod.node,
+                zone=pod.zone,
+                version=pod.version,
                 trouble=pod.trouble,
                 if_silent=pod.if_silent,
                 uid=pod.uid,
