@@ -154,6 +154,7 @@ class World:
                 node=pod.node,
                 zone=pod.zone,
                 version=pod.version,
+                is_cordoned=pod.is_cordoned,
                 trouble=pod.trouble,
                 if_silent=pod.if_silent,
                 uid=pod.uid,
@@ -242,6 +243,10 @@ class World:
         self.published.append(status)
 
     async def observe(self, store: StoreName) -> ClusterState:
+        return self.cluster()
+
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The pods as they are: this world never has an older look at them."""
         return self.cluster()
 
     async def keep(self, observation: Observation) -> None:

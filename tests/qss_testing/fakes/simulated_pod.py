@@ -41,6 +41,7 @@ class SimulatedPod:
     node: str = ""
     zone: str = ""
     version: str = ""
+    is_cordoned: bool = False
     trouble: str | None = None
     if_silent: str | None = None
     store_id: StoreId | None = None
