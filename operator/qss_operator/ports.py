@@ -34,6 +34,10 @@ class Cluster(Protocol):
         """The pods of a store, whether they run or not."""
         ...
 
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The same pods, with what their nodes say now; asked before a pod gets a new replica."""
+        ...
+
     async def keep(self, observation: Observation) -> None:
         """Bring the objects beside the pods to the state of the resource."""
         ...

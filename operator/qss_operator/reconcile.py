@@ -22,6 +22,7 @@ from qss_operator.backoff import Backoff
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
+from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
@@ -38,7 +39,7 @@ from qss_operator.planning.model import (
     StoreStatus,
     Trouble,
 )
-from qss_operator.planning.plan import plan
+from qss_operator.planning.plan import places_replicas, plan
 from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
 from qss_operator.times import time_of, utc
@@ -101,6 +102,11 @@ class StoreReconciler:
             return None
         await self._keep(observation)
         steps = plan(observation)
+        if places_replicas(observation, steps):
+            # No watch tells which nodes have been cordoned since they were read.
+            cluster = await self._cluster.look_at_nodes(observation.cluster)
+            observation = replace(observation, cluster=cluster)
+            steps = plan(observation)
         self._forget_all_but(steps, observation)
         observation = replace(observation, troubles=self._troubles(observation))
         are_done = await self._act_all(steps, observation)
@@ -372,7 +378,7 @@ class StoreReconciler:
             pod.ordinal in observation.reports for pod in observation.cluster.pods
         )
         if status == observation.resource.status:
-            return is_quiet and status.assigned == _all_of(status.assigned)
+            return is_quiet and is_serving(status)
         now_s = self._clock.monotonic_s()
         if (
             self.published_at_s is not None
@@ -391,8 +397,3 @@ def _completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:
     """The last sequence that the store's coordinator says is complete everywhere."""
     told = (replica.coordinated for report in reports for replica in report.replicas)
     return max((one for one in told if one is not None), default=None)
-
-
-def _all_of(count: str | None) -> str:
-    whole = (count or "0/0").partition("/")[2]
-    return f"{whole}/{whole}"

@@ -155,9 +155,10 @@ def test_status_and_scale_are_subresources(here: Cluster) -> None:
 def test_kubectl_get_has_the_columns_of_a_store(here: Cluster) -> None:
     here.apply(load(CORPUS / "good_resources" / "minimal.yaml")["resource"])
     columns = here.kubectl("get", "qss").splitlines()[0].split()
-    assert " ".join(columns) == "NAME TYPE PARTITIONS READY ASSIGNED STATUS DEGRADED ENDPOINT AGE"
+    assert " ".join(columns) == "NAME READY ASSIGNED IN-SYNC MOVING STATUS DEGRADED TYPE AGE"
     wide = here.kubectl("get", "qss", "--output", "wide").splitlines()[0].split()
-    assert wide == [*columns, "FORMAT", "MIGRATED", "STANDBYS", "MOVES"]
+    more = "ZONES VERSIONS PARTITIONS STANDBYS FORMAT MIGRATED ENDPOINT"
+    assert wide == [*columns, *more.split()]
     assert "queryablestatestore" in here.kubectl("get", "all")
 
 

@@ -39,7 +39,8 @@ async def test_a_store_gets_its_children_and_serves(cluster: ToyCluster) -> None
     cluster.make_store()
     await cluster.settle()
     status = cluster.get(STORES, STORE)["status"]
-    assert (status["ready"], status["assigned"]) == ("3/3", "6/6")
+    assert (status["ready"], status["assigned"], status["inSync"]) == ("3/3", "6/6", "6/6")
+    assert status["versions"] == "1"
     assert cluster.condition("Ready")["reason"] == "Serving"
     assert cluster.names(PODS) == PODS_OF_STORE
     assert cluster.names(SERVICES) == [STORE, f"{STORE}-pods"]

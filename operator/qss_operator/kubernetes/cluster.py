@@ -1,7 +1,8 @@
 """Reads and changes the pods of one store on Kubernetes (the port Cluster)."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypedDict
 
 from qss_core.model import StoreName
 from qss_operator.kubernetes.access.pod_access import PodAccess
@@ -10,8 +11,9 @@ from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
-from qss_operator.kubernetes.objects.nodes import Zones
+from qss_operator.kubernetes.objects.nodes import Node, Nodes
 from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
+from qss_operator.kubernetes.objects.pod_image import version_of
 from qss_operator.kubernetes.objects.pod_ip import ip_of
 from qss_operator.kubernetes.objects.pod_template_age import (
     has_seen_its_template,
@@ -24,6 +26,13 @@ from qss_operator.planning.model import ClusterState, Observation, PodState
 Object = dict[str, Any]
 
 
+class _OfNode(TypedDict):
+    """The members of a PodState that its node says."""
+
+    zone: str
+    is_cordoned: bool
+
+
 class KubernetesCluster:
     """The pods of one store. The kubelets restart containers that ended."""
 
@@ -32,19 +41,24 @@ class KubernetesCluster:
         names: StoreNames,
         cache: ReadCache,
         children: ChildrenApply,
-        zones: Zones,
+        nodes: Nodes,
+        spread_key: str,
         missing: MissingPods,
         waits: Waits,
         access: PodAccess,
     ) -> None:
-        """Reads by `cache`; `children` changes the StatefulSet; `access` gets the pods."""
+        """Reads by `cache`; `children` changes the StatefulSet; `access` gets the pods.
+
+        The label `spread_key` of a node is the zone of its pods.
+        """
         self._access = access
         self._missing = missing
         self._waits = waits
         self._names = names
         self._cache = cache
         self._children = children
-        self._zones = zones
+        self._nodes = nodes
+        self._spread_key = spread_key
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
@@ -78,6 +92,13 @@ class KubernetesCluster:
             ),
             findings=self._children.findings,
         )
+
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The same pods, with what their nodes say now."""
+        pods = [
+            replace(pod, **self._of_node(await self._nodes.anew(pod.node))) for pod in cluster.pods
+        ]
+        return replace(cluster, pods=tuple(pods))
 
     async def keep(self, observation: Observation) -> None:
         """Bring the other children, the templates of pods and the volumes up to date."""
@@ -125,8 +146,9 @@ class KubernetesCluster:
             is_running=ip is not None,
             # Only the pod itself can look inside its volume.
             has_data=None,
-            zone=await self._zones.of(node),
+            **self._of_node(await self._nodes.of(node)),
             node=node or "",
+            version=version_of(pod),
             trouble=not_made or trouble_of(pod) or waits,
             if_silent=silence_of(pod),
             uid=None if pod is None else pod["metadata"]["uid"],
@@ -137,6 +159,10 @@ class KubernetesCluster:
             is_leaving=pod is not None and "deletionTimestamp" in pod["metadata"],
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )
+
+    def _of_node(self, node: Node) -> _OfNode:
+        zone = node.labels.get(self._spread_key, "")
+        return {"zone": zone, "is_cordoned": node.is_cordoned}
 
 
 def _replicas_of(stateful_set: Object | None) -> int:

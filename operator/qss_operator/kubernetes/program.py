@@ -19,6 +19,7 @@ from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serv
 from qss_operator.kubernetes.leadership.lease import Leadership
 from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
 from qss_operator.kubernetes.leadership.watchdog import Watchdog
+from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.settings import OperatorSettings
 from qss_operator.kubernetes.store_loop import StoreContext
@@ -90,7 +91,8 @@ async def _lead(
             clock=clock,
             defaults=settings.defaults,
             may_act=lambda: leadership.is_held,
-            may_read_nodes=not settings.namespaces,  # Nodes belong to no namespace.
+            # Nodes belong to no namespace.
+            nodes=Nodes(api, may_read=not settings.namespaces, monotonic_s=clock.monotonic_s),
             rounds=Rounds(settings.rounds_max, health),
         ),
         reviewers,

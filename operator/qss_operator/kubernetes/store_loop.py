@@ -27,7 +27,7 @@ from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.objects.children_apply import ChildrenApply
 from qss_operator.kubernetes.objects.deletion import Deletion
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
-from qss_operator.kubernetes.objects.nodes import Zones
+from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.resources import (
     KubernetesResources,
@@ -67,7 +67,7 @@ class StoreContext:
     clock: SystemClock
     defaults: PodDefaults
     may_act: Callable[[], bool]
-    may_read_nodes: bool
+    nodes: Nodes
     rounds: Rounds
     round_s: float = ROUND_S
 
@@ -249,13 +249,19 @@ class StoreLoop:
         tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
         self.access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
         children = ChildrenApply(shared.api, cache, names, shared.defaults, self._tell, monotonic_s)
-        zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         missing = MissingPods(shared.api, names, monotonic_s)
         return StoreReconciler(
             names.store,
             resources=self._resources,
             cluster=KubernetesCluster(
-                names, cache, children, zones, missing, Waits(monotonic_s), self.access
+                names,
+                cache,
+                children,
+                shared.nodes,
+                spec.topology.spread_key,
+                missing,
+                Waits(monotonic_s),
+                self.access,
             ),
             pods=shared.pods_of(self.access),
             clock=shared.clock,

@@ -93,6 +93,9 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     migrated: str | None = None
     ready: str | None = None
     assigned: str | None = None
+    in_sync: str | None = None
+    zones: str | None = None
+    versions: str | None = None
     volume_size: str | None = None
     moving: str | None = None
     standbys: int | None = None
@@ -158,6 +161,7 @@ class PodState:
     `uid` tells a pod from later ones of its name. `is_ready` is what the cluster itself finds, and
     None where it does not look. `is_outdated` is true for a pod with another template than the
     store's that may be restarted, `is_leaving` for one that is being ended.
+    `is_cordoned` is true where the pod's node takes no new pods, as far as nodes may be read.
     """
 
     address: PodAddress
@@ -165,6 +169,8 @@ class PodState:
     has_data: bool | None
     zone: str = ""
     node: str = ""
+    is_cordoned: bool = False
+    version: str = ""  # Of its image.
     trouble: str | None = None
     if_silent: str | None = None
     uid: str | None = None

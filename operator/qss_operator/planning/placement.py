@@ -12,16 +12,23 @@ _SWAPS_EXAMINED_MAX = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A pod that may hold replicas, its zone, and its node; "" where that is not known."""
+    """A pod that may hold replicas, its zone, and its node; "" where that is not known.
+
+    A cordoned node is about to be drained, or broken: a pod there gets no new replicas.
+    """
 
     ordinal: Ordinal
     zone: str = ""
     node: str = ""
+    is_cordoned: bool = False
 
 
 def sites_of(pods: Iterable[PodState]) -> list[Site]:
     """The pods as the placement sees them."""
-    return [Site(ordinal=pod.ordinal, zone=pod.zone, node=pod.node) for pod in pods]
+    return [
+        Site(ordinal=pod.ordinal, zone=pod.zone, node=pod.node, is_cordoned=pod.is_cordoned)
+        for pod in pods
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +67,8 @@ def place(
 ) -> tuple[Placement, ...]:
     """A placement of every partition.
 
-    The numbers of replicas, and of actives, differ by at most one between pods. Replicas of
+    The numbers of replicas, and of actives, differ by at most one between pods, but for pods on
+    cordoned nodes: these get a replica only where no other pod can take it. Replicas of
     `previous` stay where balance permits it. Balance comes before zones: pods of one zone share a
     partition only where no swap would help. Zones come before nodes. A replica that has data never
     moves because of nodes: a pod may run on another one tomorrow.
@@ -91,6 +99,10 @@ class _Board:
         self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
         # A pod whose node is not known shares it with no other one.
         self.nodes = {site.ordinal: site.node or f"of pod {site.ordinal}" for site in sites}
+        # Where all nodes are cordoned, new replicas go to any pod, and no other one moves.
+        self.is_frozen = all(site.is_cordoned for site in sites)
+        closed = {site.ordinal for site in sites if site.is_cordoned and not self.is_frozen}
+        self.open = [pod for pod in self.zones if pod not in closed]
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
@@ -115,6 +127,7 @@ class _Board:
                 pod = min(
                     (pod for pod in self.zones if pod not in holders),
                     key=lambda pod: (
+                        pod not in self.open,
                         used.count(self.zones[pod]),
                         nodes.count(self.nodes[pod]),
                         self.loads[pod],
@@ -134,10 +147,12 @@ class _Board:
         """
         while True:
             fullest = min(self.loads, key=lambda pod: (-self.loads[pod], pod))
-            emptiest = min(self.loads, key=lambda pod: (self.loads[pod], pod))
+            emptiest = min(self.open, key=lambda pod: (self.loads[pod], pod))
             if self.loads[fullest] - self.loads[emptiest] <= 1:
                 return
             moves = self._free_path(fullest, emptiest)
+            if self.is_frozen and not moves:
+                return
             # A partition to move exists: the fullest pod holds more partitions than the emptiest.
             for moved, source, target in moves or [
                 (self._cheapest(fullest, emptiest, dearest=2), fullest, emptiest)
@@ -153,7 +168,7 @@ class _Board:
         while queue and end not in reached:
             pod = queue.popleft()
             # Try the end first: most paths have one step.
-            for target in (end, *(other for other in self.zones if other != end)):
+            for target in (end, *(other for other in self.open if other != end)):
                 if target in reached:
                     continue
                 moved = self._cheapest(pod, target, dearest=0)
@@ -187,7 +202,7 @@ class _Board:
     def spread(self) -> None:
         """Swap replicas between pods while this separates replicas that share a zone, or a node."""
         if len(set(self.zones.values())) > 1:
-            self._separate(self._zones_shared, dearest=2)
+            self._separate(self._zones_shared, dearest=0 if self.is_frozen else 2)
         if len(set(self.nodes.values())) < len(self.nodes):
             self._separate(self._shared, dearest=0)
 
@@ -198,7 +213,7 @@ class _Board:
             improved = False
             for number, holders in enumerate(self.holders):
                 partition = PartitionId(number)
-                for pod in sorted(holders):
+                for pod in sorted(holders & set(self.open)):
                     if shared(holders) == 0 or pod not in holders:
                         continue
                     if self._was_there(partition, pod) > dearest:
@@ -210,7 +225,7 @@ class _Board:
         self, partition: PartitionId, pod: Ordinal, budget: int, shared: _Measure, dearest: int
     ) -> tuple[bool, int]:
         before = shared(self.holders[partition])
-        for other in (other for other in self.zones if other not in self.holders[partition]):
+        for other in (other for other in self.open if other not in self.holders[partition]):
             gain = before - shared(self._after(partition, pod, other))
             if gain <= 0:
                 continue

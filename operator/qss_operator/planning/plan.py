@@ -95,6 +95,18 @@ def _restarts(
     return [RestartPod(pod=found.pod)] if found.pod is not None and found.is_due else []
 
 
+def places_replicas(observation: Observation, steps: Sequence[Step]) -> bool:
+    """Whether a step gives a partition a replica on a pod where the published status has none."""
+    status = observation.resource.status
+    held = {one.partition: one.replicas for one in (status and status.assignment) or ()}
+    return any(
+        not set(entry.replicas) <= set(held.get(entry.partition, ()))
+        for step in steps
+        if isinstance(step, PublishAssignment)
+        for entry in step.partitions
+    )
+
+
 def is_published(observation: Observation, known: KnownAssignment) -> bool:
     """Whether the status has the known assignment."""
     status = observation.resource.status

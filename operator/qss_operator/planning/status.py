@@ -22,6 +22,7 @@ from qss_operator.planning.assignment_state import (
     missing_replicas,
     retained_message,
 )
+from qss_operator.planning.findings import columns
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
@@ -74,13 +75,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
     resource, cluster = observation.resource, observation.cluster
     known = assess(observation)
     before = resource.status or StoreStatus()
-    ready_pods = [
-        pod
-        for pod in cluster.pods
-        if pod.is_running
-        and (report := observation.reports.get(pod.ordinal)) is not None
-        and report.ready
-    ]
+    ready_pods = columns.ready_pods(observation)
     found = served(observation, known)
     progress = progress_of(observation)
     partitions = known.partitions if isinstance(known, KnownAssignment) else ()
@@ -96,6 +91,9 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         migrated=f"{progress.percent}%" if progress else None,
         ready=f"{len(ready_pods)}/{resource.spec.replicas}",
         assigned=f"{len(found)}/{resource.spec.partitions}",
+        in_sync=columns.in_sync(observation, known),
+        zones=columns.zones(observation),
+        versions=columns.versions(observation),
         volume_size=cluster.volume_size,
         moving=rebalance.moving,
         standbys=resource.spec.effective_standbys,
@@ -125,8 +123,9 @@ def old_status(status: StoreStatus, why_old: str, since: str) -> StoreStatus:
         status,
         replicas=None,
         ready_replicas=None,
-        ready=_counted(status.ready, "?"),
-        assigned=_counted(status.assigned, "?"),
+        ready=columns.counted(status.ready, "?"),
+        assigned=columns.counted(status.assigned, "?"),
+        in_sync=columns.counted(status.in_sync, "?"),
         moving=None,
         moves=None,
         conditions=(ready,),
@@ -184,15 +183,13 @@ def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStat
         status,
         replicas=0,
         ready_replicas=0,
-        ready=_counted(status.ready, "0"),
-        assigned=_counted(status.assigned, "0"),
+        ready=columns.counted(status.ready, "0"),
+        assigned=columns.counted(status.assigned, "0"),
+        in_sync=columns.counted(status.in_sync, "0"),
+        zones=None,
+        versions=None,
         conditions=tuple((kept | {ConditionType.READY: ready}).values()),
     )
-
-
-def _counted(text: str | None, number: str) -> str | None:
-    """A count such as 2/3 with another number of the same whole."""
-    return text and f"{number}/{text.partition('/')[2]}"
 
 
 def _conditions(

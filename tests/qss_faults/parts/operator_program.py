@@ -100,6 +100,10 @@ class MachinesCluster:
             uid=str(process.pid) if process is not None else None,
         )
 
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The machines of these pods are never cordoned."""
+        return cluster
+
     async def keep(self, observation: Observation) -> None:
         """Does nothing, since nothing stands beside these pods."""
 

@@ -84,6 +84,10 @@ class SimulatedCluster:
             ),
         )
 
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The hosts of the simulation are never cordoned."""
+        return cluster
+
     async def keep(self, observation: Observation) -> None:
         """There is nothing beside the pods."""
 

@@ -158,6 +158,9 @@ class World:
                 is_running=pod.is_running,
                 has_data=None if self.are_volumes_opaque else pod.has_data,
                 node=pod.node,
+                zone=pod.zone,
+                version=pod.version,
+                is_cordoned=pod.is_cordoned,
                 trouble=pod.trouble,
                 if_silent=pod.if_silent,
                 uid=pod.uid,
@@ -247,6 +250,10 @@ class World:
         self.published.append(status)
 
     async def observe(self, store: StoreName) -> ClusterState:
+        return self.cluster()
+
+    async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
+        """The pods as they are: this world never has an older look at them."""
         return self.cluster()
 
     async def keep(self, observation: Observation) -> None:

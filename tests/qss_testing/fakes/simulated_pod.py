@@ -39,6 +39,9 @@ class SimulatedPod:
     is_reachable: bool = True
     incarnation: int = 1
     node: str = ""
+    zone: str = ""
+    version: str = ""
+    is_cordoned: bool = False
     trouble: str | None = None
     if_silent: str | None = None
     store_id: StoreId | None = None

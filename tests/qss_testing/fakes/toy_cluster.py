@@ -25,6 +25,7 @@ from qss_operator.kubernetes.api.kinds import (
 )
 from qss_operator.kubernetes.events.poster import Events
 from qss_operator.kubernetes.leadership.health import Health, HealthLimits
+from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.store_loop import StoreContext, StoreLoop
@@ -61,6 +62,7 @@ class ToyCluster:
     server: ToyApiServer
     disks: dict[str, SimulatedPod] = field(default_factory=dict)
     is_leader: bool = True
+    is_spread: bool = False  # Whether pod N runs on the node nodeN; else all run on node0.
     refused: str | None = None  # The API server's refusal of pods that a StatefulSet makes.
     clock: TurnedClock = field(default_factory=TurnedClock)
     store_loop: StoreLoop = field(init=False)
@@ -214,7 +216,7 @@ class ToyCluster:
                     "name": name,
                     "ownerReferences": controlled_by(found),
                 },
-                "spec": {**template["spec"], "nodeName": "node0"},
+                "spec": {**template["spec"], "nodeName": f"node{number if self.is_spread else 0}"},
                 "status": {
                     "phase": "Running",
                     "podIP": "10.0.0.1",
@@ -280,6 +282,6 @@ def store_context_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
         clock=clock,
         defaults=PodDefaults(image="store:1", operator_service_account="qss-system/operator"),
         may_act=lambda: cluster.is_leader,
-        may_read_nodes=True,
+        nodes=Nodes(api, may_read=True, monotonic_s=clock.monotonic_s),
         rounds=Rounds(1, health),
     )

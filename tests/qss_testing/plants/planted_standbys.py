@@ -14,6 +14,7 @@ _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _OLDER = "tests/integration/test_older_assignments.py"
 _RESTARTS = "tests/unit/qss_operator/planning/test_restarts.py"
 _MOVES = "tests/unit/qss_operator/planning/test_moves.py"
+_CORDONED = "tests/unit/qss_operator/planning/test_cordoned_nodes.py"
 _LEASES = "tests/unit/qss_store/replication/test_lease.py"
 
 STANDBY_PLANTS = (
@@ -321,6 +322,17 @@ STANDBY_PLANTS = (
             ),
         ),
         f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
+    ),
+    Plant(
+        "a pod on a cordoned node gets a new replica",
+        (
+            Change(
+                "operator/qss_operator/planning/placement.py",
+                "                        pod not in self.open,\n",
+                "",
+            ),
+        ),
+        f"{_CORDONED}::test_a_new_store_uses_the_pods_of_other_nodes",
     ),
     Plant(
         "a replica takes promises for ended that nobody will end",

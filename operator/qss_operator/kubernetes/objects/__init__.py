@@ -14,8 +14,8 @@ Each round of a store passes its resource here, with the objects that the API se
 
 The other modules observe. `pod_failure` finds, in a pod's status, the reason why the pod does not
 run. `missing_pods` reads the events of the StatefulSet for pods that are missing. `nodes` reads the
-zones of nodes, by which the planner spreads replicas. `pod_ip` says where a pod is reached while
-its process runs.
+zones of nodes, by which the planner spreads replicas, and which nodes are cordoned. `pod_image`
+reads the version of a pod. `pod_ip` says where a pod is reached while its process runs.
 
 `deletion` removes a store: its pods, its volumes if the policy says so, then the finalizer of the
 resource.

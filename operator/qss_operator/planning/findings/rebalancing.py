@@ -16,6 +16,7 @@ from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
 
 NOTHING_TO_MOVE = "NothingToMove"
+NODE_CORDONED = "NodeCordoned"
 MOVING = "Moving"
 PAUSED = "Paused"
 _SHOWN = 5  # Moves that a message names.
@@ -40,6 +41,8 @@ class Rebalance:
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
     without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
+    kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while their nodes are cordoned.
+    on_cordoned: tuple[str, ...] = ()  # New replicas that are made on cordoned nodes.
 
     @property
     def moves(self) -> Moves:
@@ -59,13 +62,14 @@ class Rebalance:
         """The condition Rebalancing, with the moves in words."""
         yes, no = ConditionStatus.TRUE, ConditionStatus.FALSE
         all_moves = [*self.running, *self.pending]
+        cordoned = [_told([*group]) for group in (self.kept_empty, self.on_cordoned) if group]
         if self.is_paused and all_moves:
             return no, PAUSED, f"spec.rebalance.paused holds up {_told(all_moves)}"
         if all_moves or self.leaving:
-            return yes, MOVING, _told([*all_moves, *self.leaving])
+            return yes, MOVING, "; ".join([_told([*all_moves, *self.leaving]), *cordoned])
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
-        said = "every replica is where it should be"
+        said = "; ".join(cordoned) or "every replica is where it should be"
         if self.held_up:
             numbers = listed([str(number) for number in self.held_up])
             said = f"partition {numbers} stays while its replicas differ: see Degraded"
@@ -78,7 +82,7 @@ class Rebalance:
         if self.without_rows:
             asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"
-        return no, NOTHING_TO_MOVE, said
+        return no, NODE_CORDONED if self.kept_empty else NOTHING_TO_MOVE, said
 
     def blocked(self, observation: Observation) -> Finding:
         """The condition ScaleDownBlocked, with what holds it up."""
@@ -131,7 +135,32 @@ def rebalance_of(
         on_one_node=tuple(_on_one_node(observation, partitions)),
         without_pod=tuple(waiting_pins(observation)),
         without_rows=tuple(f"{number}={pod}" for number, pod in sorted(targets.rowless.items())),
+        kept_empty=tuple(
+            f"{pod.address.name} gets no replica while its node is cordoned: it waits for "
+            f"`kubectl uncordon {pod.node}`"
+            for pod in observation.cluster.pods
+            if pod.ordinal in targets.kept_empty
+        ),
+        on_cordoned=tuple(_on_cordoned(observation, partitions)),
     )
+
+
+def _on_cordoned(
+    observation: Observation, partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
+    """Words the replicas that are being made on cordoned nodes, by pod."""
+    for pod in observation.cluster.pods:
+        made = [
+            str(entry.partition)
+            for entry in partitions
+            if pod.ordinal in entry.replicas and pod.ordinal not in entry.in_sync
+        ]
+        if pod.is_cordoned and made:
+            numbers = listed(made, _PARTITIONS_SHOWN)
+            yield (
+                f"{pod.address.name} gets a replica of partition {numbers} although its node "
+                f"{pod.node} is cordoned: no other pod can take it, or the copy had begun"
+            )
 
 
 def _on_one_node(

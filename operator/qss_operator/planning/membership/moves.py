@@ -6,7 +6,7 @@ with more replicas than the spec asks for, the first ones are those that go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -21,7 +21,7 @@ from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.standby_state import cannot_act_at_once, is_sound
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
-from qss_operator.planning.placement import Placement, place, sites_of
+from qss_operator.planning.placement import Placement, Site, place, sites_of
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
@@ -31,13 +31,15 @@ class Targets:
     """The pods that each partition should be on; `waits_for` is the reason why none moves now.
 
     The partitions `held_up` would move, and stay while the rows of their replicas differ. Of these,
-    a person wants the actives of `rowless` on pods that have no replica.
+    a person wants the actives of `rowless` on pods that have no replica. The pods `kept_empty`
+    would get replicas, and get none while their nodes are cordoned.
     """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
     waits_for: str | None = None
     held_up: tuple[PartitionId, ...] = ()
     rowless: Mapping[PartitionId, Ordinal] = field(default_factory=dict)
+    kept_empty: tuple[Ordinal, ...] = ()
 
 
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
@@ -87,7 +89,15 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
             or (one.partition in stays and not is_placed(stays[one.partition], one))
         ),
         rowless=rowless,
+        kept_empty=_kept_empty(sites, balanced),
     )
+
+
+def _kept_empty(sites: Sequence[Site], placed: Sequence[Placement]) -> tuple[Ordinal, ...]:
+    """The pods on cordoned nodes that have so few replicas that balance would bring some."""
+    loads = Counter(pod for one in placed for pod in one.replicas)
+    few = max(loads.values()) - 1
+    return tuple(one.ordinal for one in sites if one.is_cordoned and loads[one.ordinal] < few)
 
 
 def _unlike_actives(
