@@ -46,6 +46,9 @@ def handed_over(
         and is_sound(observation.reports, pod, entry)
         and not cannot_act_at_once(observation.reports, pod, entry)
     ]
-    return (
-        replace(entry, epoch=epoch, active=heirs[entry.partition % len(heirs)]) if heirs else None
-    )
+    if not heirs:
+        return None
+    # The next node of a drain of several is cordoned, too.
+    cordoned = {pod.ordinal for pod in observation.cluster.pods if pod.is_cordoned}
+    heirs = [pod for pod in heirs if pod not in cordoned] or heirs
+    return replace(entry, epoch=epoch, active=heirs[entry.partition % len(heirs)])

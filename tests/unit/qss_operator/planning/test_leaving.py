@@ -91,6 +91,14 @@ def test_the_new_actives_are_on_several_pods() -> None:
     assert len({one.active for one in entries_of(world) if one.partition in led}) == 2
 
 
+def test_the_new_actives_are_on_nodes_that_are_not_cordoned() -> None:
+    world = settled(replicas=3, standbys=2, partitions=6)
+    world.pods[0].is_cordoned = True
+    led = [one.partition for one in entries_of(world) if one.active == 1]
+    world.settle(_ROUNDS)
+    assert {one.active for one in entries_of(world) if one.partition in led} == {2}
+
+
 @pytest.mark.parametrize("hinders", ["uncompared", "promised"])
 def test_a_standby_that_cannot_act_at_once_takes_nothing_over(hinders: str) -> None:
     world = settled(replicas=2, partitions=2)
