@@ -324,11 +324,12 @@ class Faults:
         host = f"pod-{number}"
         if not self._may_lose_one():
             return
+        is_made_anew = self._is_made_anew  # Standbys that are asked for later have no rows.
         self._world.lose_power(number, holes=True)
         await self._wait(1.0)
         self._world.trace.note("pages-lost", host)
         self._world.start_pod(number)
-        if self._is_made_anew:
+        if is_made_anew:
             await self._until_redundant()
             return
         while not self._world.serves_all(host):
