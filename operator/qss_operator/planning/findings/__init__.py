@@ -11,6 +11,7 @@
 4. `rebalancing` says what moves between pods, what waits, and why; also which replicas that were
    left are not deleted yet.
 5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
+6. `shortage` counts partitions that lack replicas; `reconcile` keeps it for the metrics.
 
 Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
 functions of `membership` as the planner, so its message and the steps agree. `served` goes by what
@@ -21,6 +22,6 @@ The reasons are constants beside their messages: `reconcile`, `kubernetes.object
 compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names
 five moves at most, and copied shares in tenths.
 
-Tests: `test_status`, `test_full_volumes`, `test_moves` and `test_rebalancing` in
+Tests: `test_status`, `test_full_volumes`, `test_moves`, `test_rebalancing` and `test_shortage` in
 `tests/unit/qss_operator/planning`.
 """
