@@ -1,12 +1,13 @@
 """The operator's metrics for Prometheus. Labels hold no key and no value of a store.
 
-Only `store_ready` and `store_degraded` have the names of stores as labels.
+The metrics of one store have its name as a label, and go when the store is gone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+_RESULTS = ("begun", "done", "cancelled")
 _ROUND_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _QUEUE_BUCKETS_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -60,9 +61,38 @@ class OperatorMetrics:
             "reason",
         )
         self._degraded: dict[tuple[str, str], str] = {}
+        self._add_metrics_of_replicas()
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
             "Longest delay of the event loop since the last scrape.",
+        )
+
+    def _add_metrics_of_replicas(self) -> None:
+        store = ("namespace", "store")
+        self._under_replicated = self._gauge(
+            "store_under_replicated_partitions",
+            "Partitions with fewer sound replicas in sync than the spec asks for.",
+            *store,
+        )
+        self._without_in_sync = self._gauge(
+            "store_partitions_without_in_sync_replica",
+            "Partitions of whose in-sync replicas none is reported to open or to serve.",
+            *store,
+        )
+        self._moves_now = self._gauge(
+            "store_moves", "Replicas that move now (running) and later (waiting).", *store, "state"
+        )
+        self._failovers = self._counter(
+            "failovers", "Partitions whose active was replaced because it did not act.", *store
+        )
+        self._handovers = self._counter(
+            "handovers", "Partitions whose active was handed over to a standby.", *store
+        )
+        self._moves = self._counter(
+            "moves",
+            "Replicas for another pod: begun; done: in sync; cancelled: removed before.",
+            *store,
+            "result",
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -112,6 +142,47 @@ class OperatorMetrics:
             self._store_ready.remove(namespace, store)
         else:
             self._store_ready.labels(namespace, store).set(1 if is_ready else 0)
+
+    def changed(
+        self,
+        namespace: str,
+        store: str,
+        *,
+        failovers: int = 0,
+        handovers: int = 0,
+        begun: int = 0,
+        done: int = 0,
+        cancelled: int = 0,
+    ) -> None:
+        """Counts changes of a store's assignment; without any, its counters begin at 0."""
+        self._failovers.labels(namespace, store).inc(failovers)
+        self._handovers.labels(namespace, store).inc(handovers)
+        for result, count in zip(_RESULTS, (begun, done, cancelled), strict=True):
+            self._moves.labels(namespace, store, result).inc(count)
+
+    def moving(self, namespace: str, store: str, *, running: int, waiting: int) -> None:
+        """Sets the moves of a store, by its published status."""
+        self._moves_now.labels(namespace, store, "running").set(running)
+        self._moves_now.labels(namespace, store, "waiting").set(waiting)
+
+    def short(
+        self, namespace: str, store: str, *, under_replicated: int, without_in_sync: int
+    ) -> None:
+        """Sets the numbers of partitions that lack replicas, as of the store's last round."""
+        self._under_replicated.labels(namespace, store).set(under_replicated)
+        self._without_in_sync.labels(namespace, store).set(without_in_sync)
+
+    def forget(self, namespace: str, store: str) -> None:
+        """Removes all metrics of a store that is gone."""
+        self.saw(namespace, store, is_ready=None)
+        self.degraded(namespace, store, None)
+        of_store = (self._under_replicated, self._without_in_sync, self._failovers, self._handovers)
+        for metric in of_store:
+            metric.remove(namespace, store)
+        for state in ("running", "waiting"):
+            self._moves_now.remove(namespace, store, state)
+        for result in _RESULTS:
+            self._moves.remove(namespace, store, result)
 
     def looked(
         self, *, watch_ages_s: Mapping[str, float], is_leader: bool, loop_lag_s: float

@@ -23,6 +23,7 @@ from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.findings.served import is_serving
+from qss_operator.planning.findings.shortage import Shortage, shortage_of
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
@@ -93,6 +94,7 @@ class StoreReconciler:
         self._completed: Sequence | None = None  # As of the last round.
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
+        self.shortage = Shortage()  # As of the last round.
 
     async def run_round(self) -> bool | None:
         """Runs one round; returns whether nothing was left to do, None if the resource is gone."""
@@ -100,6 +102,7 @@ class StoreReconciler:
         observation = await self._observe()
         if observation is None:
             return None
+        self.shortage = shortage_of(observation)
         await self._keep(observation)
         steps = plan(observation)
         if places_replicas(observation, steps):
@@ -379,11 +382,8 @@ class StoreReconciler:
         )
         if status == observation.resource.status:
             return is_quiet and is_serving(status)
-        now_s = self._clock.monotonic_s()
-        if (
-            self.published_at_s is not None
-            and now_s - self.published_at_s < self._intervals.publish_s
-        ):
+        now_s, last_s = self._clock.monotonic_s(), self.published_at_s
+        if last_s is not None and now_s - last_s < self._intervals.publish_s:
             return False
         await self._publish(observation.resource, status)
         self.published_at_s = now_s

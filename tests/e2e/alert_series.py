@@ -33,11 +33,20 @@ def rising(by: float) -> str:
     return f"0+{by}x{_LONG}"
 
 
+def _each_ten_minutes(by: float) -> str:
+    return " ".join(f"{by * number}+0x9" for number in range(_LONG // 10))
+
+
 _NAMED = {"namespace": "shop", "store": "words"}
 _OF_STORE = {"namespace": "shop", "queryablestate_dev_store": "words"}
 _OF_POD = {**_OF_STORE, "pod": "words-0"}
 _TIMES = f'qss_request_seconds_bucket{{{POD},listener="query",route="/get"'
 _NAMES = 'namespace="shop",store="words"'
+_OTHER = 'namespace="shop",store="other"'
+_NO_COPY = "qss_operator_store_partitions_without_in_sync_replica"
+_SHORT = "qss_operator_store_under_replicated_partitions"
+_RECEIVED = "qss_replication_received_bytes_total"
+_TAKEOVERS = "qss_takeover_seconds"
 
 ALERTS = {
     "QueryableStateNoLeader": AlertCase(
@@ -91,6 +100,63 @@ ALERTS = {
         silent={f'qss_operator_store_degraded{{{_NAMES},reason="VolumeDeleted"}}': "1+0x20 stale"},
         summary="The store shop/words needs attention: VolumeDeleted.",
         labels={**_NAMED, "reason": "VolumeDeleted"},
+    ),
+    "QueryableStateNoInSyncReplica": AlertCase(
+        fires={f"{_NO_COPY}{{{_NAMES}}}": f"0 2+0x{_LONG}"},
+        # A pod of a store without standbys restarts.
+        silent={f"{_NO_COPY}{{{_NAMES}}}": "0+0x177 2+0x3"},
+        summary="2 partitions of shop/words have no replica in sync that serves.",
+        labels=_NAMED,
+    ),
+    "QueryableStateUnderReplicated": AlertCase(
+        fires={f"{_SHORT}{{{_NAMES}}}": f"0 5+0x{_LONG}"},
+        # A standby copies the database.
+        silent={f"{_SHORT}{{{_NAMES}}}": "0+0x167 8+0x13"},
+        summary="5 partitions of shop/words have fewer replicas in sync than the store asks for.",
+        labels=_NAMED,
+    ),
+    "QueryableStateReplicaLags": AlertCase(
+        fires={
+            f'qss_replica_lag_seconds{{{POD},partition="3",role="standby"}}': rising(60),
+            f'qss_replica_lag_seconds{{{POD},partition="4",role="standby"}}': steady(0.5),
+        },
+        silent={
+            f'qss_replica_lag_seconds{{{POD},partition="3",role="standby"}}': steady(0.5),
+            # A new replica copies the database.
+            f'qss_replica_lag_seconds{{{POD},partition="4",role="learner"}}': rising(60),
+        },
+        summary="A standby on shop/words-0 is 3h 0m 0s behind its active.",
+        labels=_OF_POD,
+    ),
+    "QueryableStateFlapping": AlertCase(
+        fires={f"qss_operator_failovers_total{{{_NAMES}}}": "0 " + _each_ten_minutes(2)},
+        # Two pods failed within an hour, and many partitions with each of them.
+        silent={f"qss_operator_failovers_total{{{_NAMES}}}": "0+0x130 8+0x20 16+0x50"},
+        summary="Partitions of shop/words were failed over 6 times within an hour.",
+        labels=_NAMED,
+    ),
+    "QueryableStateMoveStuck": AlertCase(
+        fires={
+            f'qss_operator_store_moves{{{_NAMES},state="running"}}': f"0 2+0x{_LONG}",
+            f'qss_operator_store_moves{{{_NAMES},state="waiting"}}': steady(4),
+            f'qss_operator_moves_total{{{_NAMES},result="begun"}}': rising(1),
+            f'qss_operator_moves_total{{{_NAMES},result="done"}}': steady(7),
+            f'{_RECEIVED}{{{POD},kind="snapshot"}}': steady(5000),
+            f'{_RECEIVED}{{{POD},kind="changelog"}}': rising(900),
+        },
+        silent={
+            # This store copies a large database.
+            f'qss_operator_store_moves{{{_NAMES},state="running"}}': steady(2),
+            f'qss_operator_moves_total{{{_NAMES},result="done"}}': steady(7),
+            f'{_RECEIVED}{{{POD},kind="snapshot"}}': rising(5000),
+            # This one makes many small moves, and this one has none that runs.
+            f'qss_operator_store_moves{{{_OTHER},state="running"}}': steady(2),
+            f'qss_operator_moves_total{{{_OTHER},result="done"}}': rising(0.1),
+            'qss_operator_store_moves{namespace="shop",store="calm",state="running"}': steady(0),
+            'qss_operator_store_moves{namespace="shop",store="calm",state="waiting"}': steady(4),
+        },
+        summary="2 moves of shop/words run, and none of them came on for 30 minutes.",
+        labels=_NAMED,
     ),
     "QueryableStateVolumeFills": AlertCase(
         fires={
@@ -201,5 +267,75 @@ PANELS: dict[str, tuple[Series, dict[str, float]]] = {
             'qss_operator_queue_seconds_bucket{le="+Inf"}': rising(60),
         },
         {"{}": 1.99},
+    ),
+    "Actives by pod": (
+        {
+            f'qss_replicas{{{POD},role="active"}}': "4+0x170 0+0x30",
+            f'qss_replicas{{{STORE},pod="words-1",role="active"}}': "4+0x170 8+0x30",
+            f'qss_replicas{{{POD},role="standby"}}': steady(4),
+        },
+        {'{pod="words-0"}': 0, '{pod="words-1"}': 8},
+    ),
+    "Partitions failed over and handed over": (
+        {
+            f"qss_operator_failovers_total{{{_NAMES}}}": "0+0x170 4+0x30",
+            f"qss_operator_handovers_total{{{_NAMES}}}": rising(1),
+        },
+        {'{change="failover", store="words"}': 0, '{change="handover", store="words"}': 5},
+    ),
+    "Time without an active, mean of the takeovers": (
+        {
+            f"{_TAKEOVERS}_sum{{{POD}}}": rising(14),
+            f"{_TAKEOVERS}_count{{{POD}}}": rising(2),
+        },
+        {'{pod="words-0"}': 7},
+    ),
+    "Lease left, least of the actives": (
+        {
+            f'qss_lease_left_seconds{{{POD},partition="0"}}': steady(4.5),
+            f'qss_lease_left_seconds{{{POD},partition="1"}}': steady(3.5),
+        },
+        {'{pod="words-0"}': 3.5},
+    ),
+    "Lag of standbys, longest": (
+        {
+            f'qss_replica_lag_seconds{{{POD},partition="0",role="standby"}}': steady(0.5),
+            f'qss_replica_lag_seconds{{{POD},partition="1",role="standby"}}': steady(2),
+            f'qss_replica_lag_seconds{{{POD},partition="2",role="learner"}}': steady(900),
+        },
+        {'{pod="words-0"}': 2},
+    ),
+    "Entries that a follower lacks, most": (
+        {
+            f'qss_follower_lag_offsets{{{POD},partition="0"}}': steady(0),
+            f'qss_follower_lag_offsets{{{POD},partition="1"}}': steady(70),
+        },
+        {'{pod="words-0"}': 70},
+    ),
+    "Partitions with fewer replicas than asked for": (
+        {f"{_SHORT}{{{_NAMES}}}": steady(5)},
+        {'{store="words"}': 5},
+    ),
+    "Moves that run": (
+        {
+            f'qss_operator_store_moves{{{_NAMES},state="running"}}': steady(2),
+            f'qss_operator_store_moves{{{_NAMES},state="waiting"}}': steady(9),
+        },
+        {'{store="words"}': 2},
+    ),
+    "Bytes sent for replicas": (
+        {f'qss_replication_sent_bytes_total{{{POD},kind="changelog"}}': rising(6000)},
+        {'{kind="changelog"}': 100},
+    ),
+    "Replicas copied from their active": (
+        {f'qss_copied_replicas_total{{{POD},kind="rebuilt"}}': rising(1)},
+        {'{kind="rebuilt", pod="words-0"}': 5},
+    ),
+    "Failovers": (  # An annotation: a line at the time of a failover.
+        {
+            f"qss_operator_failovers_total{{{_NAMES}}}": "0+0x178 4+0x30",
+            f"qss_operator_failovers_total{{{_OTHER}}}": "0+0x100 4+0x99",
+        },
+        {'{namespace="shop", store="words"}': 1},
     ),
 }

@@ -45,10 +45,20 @@ def alerts_of(rules: list[Object]) -> dict[str, Object]:
     return {one["alert"]: one for group in rules for one in group["rules"]}
 
 
+def queries() -> dict[str, list[str]]:
+    """The expressions of the dashboard, by the title of a panel or the name of an annotation."""
+    dashboard = json.loads((CHART / "files" / "dashboard.json").read_text())
+    panels = {
+        panel["title"]: [target["expr"] for target in panel["targets"]]
+        for panel in dashboard["panels"]
+        if panel.get("targets")
+    }
+    return panels | {one["name"]: [one["expr"]] for one in dashboard["annotations"]["list"]}
+
+
 def test_every_alert_and_every_panel_has_a_case(rules: list[Object]) -> None:
     assert set(alerts_of(rules)) == set(ALERTS)
-    panels = json.loads((CHART / "files" / "dashboard.json").read_text())["panels"]
-    assert {panel["title"] for panel in panels if panel.get("targets")} == set(PANELS)
+    assert set(queries()) == set(PANELS)
 
 
 @pytest.mark.parametrize("alert", ALERTS)
@@ -86,16 +96,14 @@ def test_an_alert_is_silent_on_healthy_series(
 def test_a_panel_shows_the_samples_of_its_series(
     title: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    panels = json.loads((CHART / "files" / "dashboard.json").read_text())["panels"]
-    targets = next(panel["targets"] for panel in panels if panel["title"] == title)
     series, samples = PANELS[title]
     expected = [
         {
-            "expr": target["expr"],
+            "expr": expression,
             "eval_time": _LONG_AFTER,
             "exp_samples": [{"labels": name, "value": value} for name, value in samples.items()],
         }
-        for target in targets
+        for expression in queries()[title]
     ]
     test = {"interval": _INTERVAL, "input_series": input_of(series)}
     check(cluster, tmp_path, [], {**test, "promql_expr_test": expected})

@@ -57,9 +57,12 @@ def shown_names(text: str) -> set[str]:
 
 def expressions() -> list[str]:
     alerts = yaml.safe_load((FILES / "alerts.yaml").read_text())
-    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
-    targets = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    return [*(alert["expr"] for alert in alerts), *targets]
+    dashboard = json.loads((FILES / "dashboard.json").read_text())
+    targets = [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+    ]
+    annotations = [one["expr"] for one in dashboard["annotations"]["list"]]
+    return [*(alert["expr"] for alert in alerts), *targets, *annotations]
 
 
 async def test_every_metric_that_alerts_and_dashboard_name_is_shown(cluster: PodCluster) -> None:

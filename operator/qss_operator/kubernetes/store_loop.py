@@ -40,6 +40,7 @@ from qss_operator.kubernetes.resources import (
 from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.findings.wishes import UNSUPPORTED
+from qss_operator.planning.membership.tally import Joining, tally_of
 from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
@@ -98,6 +99,7 @@ class StoreLoop:
         self._failures = 0
         self._refused = False  # Whether the last round went on after a refused action.
         self._subject: Subject | None = None
+        self._joining: Joining = frozenset()  # Replicas of moves that this process saw begin.
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
         if self._cache.changed(kind, name, version):
@@ -211,6 +213,12 @@ class StoreLoop:
             return True
         reconciler = await self._reconciler_for(store)
         is_settled = await reconciler.run_round()
+        short, place = reconciler.shortage, (self.names.namespace, str(self.names.store))
+        self._shared.metrics.short(
+            *place,
+            under_replicated=short.under_replicated,
+            without_in_sync=short.without_in_sync,
+        )
         self._refused = bool(reconciler.failures)
         for failure in reconciler.failures:
             self._shared.metrics.failed(failure.code)
@@ -218,8 +226,13 @@ class StoreLoop:
 
     def _measure(self, store: Object) -> None:
         place = (self.names.namespace, str(self.names.store))
+        self._shared.metrics.changed(*place)
         self._shared.metrics.saw(*place, is_ready=serves(store))
         self._shared.metrics.degraded(*place, degraded_reason(store))
+        status = decode_status(store.get("status"))
+        moves = status.moves if status is not None else None
+        if moves is not None:
+            self._shared.metrics.moving(*place, running=moves.running, waiting=moves.pending)
 
     async def _reconciler_for(self, store: Object) -> StoreReconciler:
         """The store's reconciler, made anew where its settings of TLS or zones change."""
@@ -276,6 +289,18 @@ class StoreLoop:
             self._shared.events.post(self._subject, kind, reason, message)
 
     def _announce(self, before: StoreStatus | None, after: StoreStatus) -> None:
+        held = before.assignment if before is not None else None
+        tally = tally_of(held, after.assignment, self._joining)
+        self._joining = tally.joining
+        self._shared.metrics.changed(
+            self.names.namespace,
+            str(self.names.store),
+            failovers=tally.failovers,
+            handovers=tally.handovers,
+            begun=tally.begun,
+            done=tally.done,
+            cancelled=tally.cancelled,
+        )
         for kind, reason, message in news_of(before, after):
             if self._subject is not None:
                 self._shared.events.post(self._subject, kind, reason, message)

@@ -86,8 +86,7 @@ class Stores:
             raise
         finally:
             self._loops.pop(place, None)
-            self._shared.metrics.saw(*place, is_ready=None)
-            self._shared.metrics.degraded(*place, None)
+            self._shared.metrics.forget(*place)
             self._shared.metrics.has_stores(len(self._loops))
         logger.info("%s/%s is gone", *place)
         if self._newest.get(place, uid) != uid:

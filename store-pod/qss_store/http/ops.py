@@ -6,6 +6,7 @@ from qss_store.access.rights import Caller
 from qss_store.http.browsers import Callers, browser_middlewares
 from qss_store.http.middleware import shell_middlewares
 from qss_store.http.routes import Route, add_routes
+from qss_store.replicas.report import numbers_of
 from qss_store.writes.pod_services import PodServices
 
 _LIVE_WITHIN_S = 10.0
@@ -52,6 +53,11 @@ class OpsApi:
         metrics.volume_bytes.set(volume.total)
         metrics.volume_free_bytes.set(volume.free)
         metrics.writer_silent.set(self._sweeper.writer_silent_s())
+        metrics.replication.replicas = [
+            numbers_of(replica, replica.role)
+            for replica in self._pod.registry.replicas.values()
+            if replica.role is not None
+        ]
         for partition, replica in self._pod.registry.replicas.items():
             metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
             migration = replica.migration.report(replica.shown_families())

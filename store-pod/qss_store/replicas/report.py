@@ -1,6 +1,7 @@
-"""The report of a replica for the operator, and the summary of an assignment for the log."""
+"""The reports of a replica: for the operator, for the metrics, and an assignment's for the log."""
 
 import asyncio
+from math import inf
 
 from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
@@ -8,6 +9,7 @@ from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.rollback_check import RollbackCheck, rolled_back
+from qss_store.runtime.metrics import ReplicaNumbers
 
 
 class ReportFeed:
@@ -69,6 +71,22 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         waits_for_lease=replica.following.waits_for_lease(),
         is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,
         unlike=unlike if is_active else None,
+    )
+
+
+def numbers_of(replica: Replica, role: Role) -> ReplicaNumbers:
+    """The numbers of one replica for the pod's metrics."""
+    log, others = replica.log, {*replica.log.configuration.replicas} - {replica.log.pod}
+    is_led = role is Role.ACTIVE and bool(others)
+    held = min((log.durable.get(one, log.start) for one in others), default=log.end)
+    lease_s = replica.followers.lease_left_s() if is_led else inf
+    return ReplicaNumbers(
+        partition=replica.partition,
+        role=role,
+        lag_offsets=max(0, log.end - log.applied),
+        lag_s=replica.following.late_s(),
+        lacked_offsets=max(0, log.end - held) if is_led else None,
+        lease_left_s=lease_s if lease_s < inf else None,
     )
 
 

@@ -7,6 +7,7 @@ run at different rates. Times are seconds of each process's own monotonic clock.
 """
 
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -41,6 +42,12 @@ def supported(
 def may_act(lease: Lease, followers: Collection[Ordinal], now_s: float) -> bool:
     """Whether all in-sync followers support the active; check it after the work, too."""
     return all(one in lease.until_s and now_s < lease.until_s[one] for one in followers)
+
+
+def left_s(lease: Lease, followers: Collection[Ordinal], now_s: float) -> float:
+    """Seconds for which all of them go on to support the active; infinity where it needs none."""
+    lefts = (lease.until_s.get(one, now_s) - now_s for one in followers)
+    return max(0.0, min(lefts, default=inf))
 
 
 class Term(NamedTuple):

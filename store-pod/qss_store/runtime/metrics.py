@@ -1,9 +1,11 @@
 """The pod's metrics for Prometheus. Names and labels contain no keys and values of a store."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import accumulate
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
@@ -14,7 +16,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from qss_core.model import Role
+
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_TAKEOVER_BUCKETS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0)
 _BOUNDS = (*map(str, _BUCKETS_S), "+Inf")
 
 
@@ -114,6 +119,122 @@ class AccessMetrics(Collector):
         )
 
 
+class Carried(StrEnum):
+    """The kinds of bytes that pods of one store send each other for their replicas."""
+
+    CHANGELOG = "changelog"
+    SNAPSHOT = "snapshot"
+
+
+class ReplicaNumbers(NamedTuple):
+    """One replica at the time of a scrape."""
+
+    partition: int
+    role: Role
+    lag_offsets: int
+    lag_s: float
+    lacked_offsets: int | None  # The entries of an active that one of its followers lacks.
+    lease_left_s: float | None  # None for a replica that needs no lease.
+
+
+class ReplicationMetrics(Collector):
+    """The replicas of a pod, and what it exchanges with other pods for them, as plain numbers.
+
+    A scrape sets `replicas`; a replica that has left the pod has no metric any more.
+    """
+
+    def __init__(self) -> None:
+        self.replicas: Sequence[ReplicaNumbers] = ()
+        self._sent: dict[str, int] = dict.fromkeys(Carried, 0)
+        self._received: dict[str, int] = dict.fromkeys(Carried, 0)
+        self._copied = {"new": 0, "rebuilt": 0}
+        self._takeovers = [0] * (len(_TAKEOVER_BUCKETS_S) + 1)
+        self._takeover_s = 0.0
+
+    def sent(self, kind: Carried, size: int) -> None:
+        """Counts bytes to another pod: of an active's requests, or of the files of a snapshot."""
+        self._sent[kind] += size
+
+    def received(self, kind: Carried, size: int) -> None:
+        """Counts bytes from another pod; of a snapshot those that are written."""
+        self._received[kind] += size
+
+    def copied(self, *, is_rebuilt: bool) -> None:
+        """Counts a copy of an active's database that took the place of an own one."""
+        self._copied["rebuilt" if is_rebuilt else "new"] += 1
+
+    def took_over(self, silent_s: float) -> None:
+        """Counts a standby that may act now; it heard from the active before so long ago."""
+        self._takeovers[bisect_left(_TAKEOVER_BUCKETS_S, silent_s)] += 1
+        self._takeover_s += silent_s
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_replicas()
+        yield _counted_by_kind(
+            "qss_replication_sent_bytes", "Bytes sent to other pods for replicas.", self._sent
+        )
+        yield _counted_by_kind(
+            "qss_replication_received_bytes",
+            "Bytes taken from other pods for replicas.",
+            self._received,
+        )
+        yield _counted_by_kind(
+            "qss_copied_replicas",
+            "Replicas that were copied from their active; rebuilt: in the place of an own one.",
+            self._copied,
+        )
+        takeovers = HistogramMetricFamily(
+            "qss_takeover_seconds",
+            "Seconds from the last word of the active before until this pod's replica may act.",
+        )
+        bounds = (*map(str, _TAKEOVER_BUCKETS_S), "+Inf")
+        buckets = zip(bounds, map(float, accumulate(self._takeovers)), strict=True)
+        takeovers.add_metric((), list(buckets), self._takeover_s)
+        yield takeovers
+
+    def _of_replicas(self) -> Iterator[Metric]:
+        roles = GaugeMetricFamily("qss_replicas", "Replicas of the pod by role.", labels=("role",))
+        for role in Role:
+            roles.add_metric((role.value,), sum(one.role is role for one in self.replicas))
+        lag_offsets = GaugeMetricFamily(
+            "qss_replica_lag_offsets",
+            "Entries that a standby or a learner has logged and not applied.",
+            labels=("partition", "role"),
+        )
+        lag_s = GaugeMetricFamily(
+            "qss_replica_lag_seconds",
+            "Seconds since a standby or a learner was level with its active, or was opened.",
+            labels=("partition", "role"),
+        )
+        lacked = GaugeMetricFamily(
+            "qss_follower_lag_offsets",
+            "Entries of an active that the last one of its followers does not have on its disk.",
+            labels=("partition",),
+        )
+        lease = GaugeMetricFamily(
+            "qss_lease_left_seconds",
+            "Seconds that are left of an active's lease; 0: it answers nothing.",
+            labels=("partition",),
+        )
+        for one in self.replicas:
+            partition = str(one.partition)
+            if one.role is not Role.ACTIVE:
+                lag_offsets.add_metric((partition, one.role.value), one.lag_offsets)
+                lag_s.add_metric((partition, one.role.value), one.lag_s)
+            if one.lacked_offsets is not None:
+                lacked.add_metric((partition,), one.lacked_offsets)
+            if one.lease_left_s is not None:
+                lease.add_metric((partition,), one.lease_left_s)
+        yield from (roles, lag_offsets, lag_s, lacked, lease)
+
+
+def _counted_by_kind(name: str, text: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=("kind",))
+    for kind, count in counts.items():
+        family.add_metric((kind,), count)
+    return family
+
+
 class Metrics:
     """The pod's metrics, in their own registry, so that a process may have several pods."""
 
@@ -123,18 +244,16 @@ class Metrics:
         self.registry.register(self.requests)
         self.access = AccessMetrics()
         self.registry.register(self.access)
+        self.replication = ReplicationMetrics()
+        self.registry.register(self.replication)
         self.certificate_loads = self._counter(
             "qss_certificate_loads", "Changed certificate files, loaded or refused.", "result"
         )
         self.open_iterators = self._gauge("qss_open_iterators", "Scans that are open now.")
-        self.staged_bytes = self._gauge("qss_staged_bytes", "Staged bytes that no commit has.")
         self.uncommitted_bytes = self._gauge(
             "qss_uncommitted_bytes", "Memory held for chunks that are being staged."
         )
         self._add_gauges_that_a_scrape_sets()
-        self.applied_offset = self._gauge(
-            "qss_applied_offset", "The next changelog offset to apply.", "partition"
-        )
         self._commits = self._counter("qss_commits", "Batches applied.")
         self._records = self._counter("qss_committed_records", "Rows applied.")
         self._expired = self._counter(
@@ -170,6 +289,10 @@ class Metrics:
         self._longest_stall_s = 0.0
 
     def _add_gauges_that_a_scrape_sets(self) -> None:
+        self.staged_bytes = self._gauge("qss_staged_bytes", "Staged bytes that no commit has.")
+        self.applied_offset = self._gauge(
+            "qss_applied_offset", "The next changelog offset to apply.", "partition"
+        )
         self.volume_bytes = self._gauge("qss_volume_bytes", "Size of the pod's volume.")
         self.volume_free_bytes = self._gauge(
             "qss_volume_free_bytes", "Free bytes of the pod's volume."

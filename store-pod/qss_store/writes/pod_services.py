@@ -75,6 +75,7 @@ def build_pod(
             transport,
             clock,
             settings.replica_timeout_s,
+            pod.metrics.replication,
         ),
         receiver=Receiver(pod.registry, copies),
         snapshots=Snapshots(pod, config.directory),

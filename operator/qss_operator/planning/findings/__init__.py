@@ -12,6 +12,7 @@
    left are not deleted yet.
 5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
 6. `columns` makes the counts that `kubectl get qss` shows.
+7. `shortage` counts partitions that lack replicas; `reconcile` keeps it for the metrics.
 
 Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
 functions of `membership` as the planner, so its message and the steps agree. `served` goes by what
@@ -22,6 +23,6 @@ The reasons are constants beside their messages: `reconcile`, `kubernetes.object
 compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names
 five moves at most, and copied shares in tenths.
 
-Tests: `test_columns`, `test_status`, `test_full_volumes`, `test_moves` and `test_rebalancing` in
-`tests/unit/qss_operator/planning`.
+Tests: `test_columns`, `test_status`, `test_full_volumes`, `test_moves`, `test_rebalancing` and
+`test_shortage` in `tests/unit/qss_operator/planning`.
 """

@@ -31,7 +31,9 @@ def make_internal_app(
         discovery=DiscoveryApi(pod),
         document=DocumentApi(QUERY_ROUTES),
         internal=InternalApi(services, session),
-        replication=ReplicationApi(services.receiver, services.snapshots, settings),
+        replication=ReplicationApi(
+            services.receiver, services.snapshots, settings, pod.metrics.replication
+        ),
         writers=WritersApi(services.coordinator),
     )
     app = web.Application(

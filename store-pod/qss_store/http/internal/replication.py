@@ -22,6 +22,7 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
+from qss_store.runtime.metrics import Carried, ReplicationMetrics
 from qss_store.runtime.peer_client import REPLICATION_MEDIA
 from qss_store.runtime.settings import Settings
 
@@ -35,7 +36,14 @@ _SPLIT = "a request has 4 MiB of entries, or one entry that is larger"
 class ReplicationApi:
     """Decodes MessagePack bodies, and encodes the receiver's answers."""
 
-    def __init__(self, receiver: Receiver, snapshots: Snapshots, settings: Settings) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        snapshots: Snapshots,
+        settings: Settings,
+        metrics: ReplicationMetrics,
+    ) -> None:
+        self._metrics = metrics
         self._receiver = receiver
         self._snapshots = snapshots
         self._bytes_max = settings.replication_bytes_max
@@ -45,12 +53,15 @@ class ReplicationApi:
     async def hello(self, request: web.Request) -> web.Response:
         """Answers what the pod's replicas are, once they have taken the epochs."""
         body = await read_body(request, _HELLO_BYTES_MAX, self._pace, _GREET_FEWER)
+        self._metrics.received(Carried.CHANGELOG, len(body))
         message = decode_message(body, HelloRequest)
         return _response(await self._receiver.hello(message))
 
     async def append(self, request: web.Request) -> web.Response:
         """Takes the entries and watermarks of other pods' actives."""
-        message = decode_message(await self._body(request), AppendRequest)
+        body = await self._body(request)
+        self._metrics.received(Carried.CHANGELOG, len(body))
+        message = decode_message(body, AppendRequest)
         return _response(await self._receiver.append(message))
 
     async def snapshot(self, request: web.Request) -> web.Response:
@@ -76,6 +87,7 @@ class ReplicationApi:
                     async with asyncio.timeout(self._stall_max_s):
                         for start in range(0, len(frame), _SLICE_BYTES):
                             await response.write(frame[start : start + _SLICE_BYTES])
+                self._metrics.sent(Carried.SNAPSHOT, len(frame))
         await response.write_eof()
         return response
 

@@ -117,5 +117,7 @@ class ActiveService:
             return
         self._changelog.may_act = True
         self._followers.begin()
+        if (silent_s := self._following.take_silence_s()) is not None:
+            self._parts.context.metrics.replication.took_over(silent_s)
         self._parts.wake.set()  # A Barrier may have to be appended.
         self._parts.context.send()

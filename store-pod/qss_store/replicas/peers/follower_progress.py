@@ -1,7 +1,7 @@
 """The other replicas of a partition, as its active knows them in one epoch."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from qss_core.errors import (
@@ -20,7 +20,7 @@ from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, Moment
 from qss_store.replication.hello import Hello, check_hello, other_entries
-from qss_store.replication.lease import Lease, may_act, supported
+from qss_store.replication.lease import Lease, left_s, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
 
 _LOG = logging.getLogger(__name__)
@@ -255,13 +255,17 @@ class FollowerProgress:
             self._acknowledged()
 
     def has_lease(self) -> bool:
-        """Whether all in-sync followers support this active; without any it needs no lease.
+        """Whether all in-sync followers support this active; without any it needs no lease."""
+        return may_act(self._lease, self._supporters(), self._now_s())
 
-        Learners that count support it, too: the operator may have taken them in, and promoted them.
-        """
+    def lease_left_s(self) -> float:
+        """The seconds that are left of the lease; infinity where the active needs none."""
+        return left_s(self._lease, self._supporters(), self._now_s())
+
+    def _supporters(self) -> Collection[Ordinal]:
+        """Learners that count are among them: the operator may have promoted them meanwhile."""
         followers, log = self._of_epoch(), self._changelog.log
-        others = log.counted.union(log.configuration.in_sync) & followers.keys()
-        return may_act(self._lease, others, self._now_s())
+        return log.counted.union(log.configuration.in_sync) & followers.keys()
 
     def begin(self) -> None:
         """The active may act from now on: its followers have had no time to answer before."""

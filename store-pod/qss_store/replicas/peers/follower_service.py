@@ -56,6 +56,8 @@ class FollowerService:
             promises[partition] = Support({}) if is_new else started(now_s, promised_s)
         self._partition, self._promises = partition, promises
         self._active_silent_after_s = self._now_s() + lease_s * MARGIN
+        self._opened_s = self._now_s()
+        self._heard_s: float | None = None  # The last entries or heartbeat of an active.
 
     def stale_s(self) -> float:
         """Seconds since this replica was level with its active; infinity where it never was."""
@@ -63,6 +65,15 @@ class FollowerService:
         if log.role is Role.ACTIVE:
             return 0.0
         return self._now_s() - self._freshness.level_s(log.applied)
+
+    def late_s(self) -> float:
+        """As `stale_s`; of a replica that was never level the seconds since it was opened."""
+        return min(self.stale_s(), self._now_s() - self._opened_s)
+
+    def take_silence_s(self) -> float | None:
+        """Seconds since an active was heard; None where none was heard since the last call."""
+        heard_s, self._heard_s = self._heard_s, None
+        return None if heard_s is None else self._now_s() - heard_s
 
     def moment(self) -> Moment:
         """The present moment, which the active sends back: what it sends then is not older."""
@@ -123,7 +134,7 @@ class FollowerService:
         self.acknowledgements += 1
         self._freshness.heard(append, changelog.log.applied)
         self.is_compared = True
-        now_s = self._now_s()
+        now_s = self._heard_s = self._now_s()
         parts.context.lease.promise(lease_s, now_s)
         before = self._promises[self._partition]
         self._promises[self._partition] = answered(

@@ -21,6 +21,6 @@ links. At most four are held at a time.
 
 A start removes the files of earlier processes under `incoming` and `snapshots`. The package is the
 top of `replicas`; `writes.pod_services` makes its objects, and `http.internal` calls `receiver` and
-`snapshots`. Tests: `test_standbys`, `test_peer_download`, `test_replication_bad_input`
-(integration), and `tests/simulation`, with another `Transport`.
+`snapshots`. Tests: `test_standbys`, `test_peer_download`, `test_replication_bad_input`,
+`test_replication_metrics` (integration), and `tests/simulation`, with another `Transport`.
 """

@@ -27,6 +27,7 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
+from qss_store.runtime.metrics import Carried, ReplicationMetrics
 from qss_store.runtime.peer_client import Transport
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class PeerSender:
         transport: Transport,
         clock: Clock,
         timeout_s: float,
+        metrics: ReplicationMetrics,
     ) -> None:
         """Sends nothing before `run`; `timeout_s` limits each request."""
         self.wake = asyncio.Event()
@@ -59,6 +61,7 @@ class PeerSender:
         self._transport = transport
         self._clock = clock
         self._timeout_s = timeout_s
+        self._metrics = metrics
         self._failures = 0
         self._answered_s = clock.monotonic_s()
         self._is_told = False
@@ -202,6 +205,7 @@ class PeerSender:
 
     async def _send(self, path: str, body: bytes) -> bytes:
         address = self._registry.address(self._peer)
+        self._metrics.sent(Carried.CHANGELOG, len(body))
         answer = await self._transport.send(f"{address.changelog}/{path}", body, self._timeout_s)
         if self._is_told:
             _LOG.info("pod %s answers again", self._peer)

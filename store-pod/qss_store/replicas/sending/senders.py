@@ -7,6 +7,7 @@ from qss_core.model import Ordinal
 from qss_store.replicas.peers.send_signal import SendSignal
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.sending.peer_sender import PeerSender
+from qss_store.runtime.metrics import ReplicationMetrics
 from qss_store.runtime.peer_client import Transport
 
 
@@ -21,6 +22,7 @@ class Senders:
         transport: Transport,
         clock: Clock,
         timeout_s: float,
+        metrics: ReplicationMetrics,
     ) -> None:
         """Sends nothing before `run`; `timeout_s` limits each request to another pod."""
         signal.connect(self.wake, self.assigned)
@@ -29,6 +31,7 @@ class Senders:
         self._transport = transport
         self._clock = clock
         self._timeout_s = timeout_s
+        self._metrics = metrics
         self._assigned = asyncio.Event()
         self._senders: dict[Ordinal, PeerSender] = {}
 
@@ -55,6 +58,7 @@ class Senders:
                         self._transport,
                         self._clock,
                         self._timeout_s,
+                        self._metrics,
                     )
                     self._senders[pod] = sender
                     group.create_task(sender.run(), name=f"send-to-{pod}")

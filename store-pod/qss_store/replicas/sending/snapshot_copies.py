@@ -24,6 +24,7 @@ from qss_store.replication.messages import (
     encode_message,
 )
 from qss_store.runtime.blocking import run_blocking
+from qss_store.runtime.metrics import Carried
 from qss_store.runtime.peer_client import Transport
 from qss_store.storage.database_files import (
     make_directory,
@@ -79,7 +80,9 @@ class SnapshotCopies:
                 before = self._pod.registry.copied_over(configuration)
                 await run_blocking(_begin, path)
                 await self._fetch(configuration, source, path)
+                is_rebuilt = self._had_entries(partition)
                 await self._pod.install(configuration, path, before)
+                self._pod.metrics.replication.copied(is_rebuilt=is_rebuilt)
         except StoreError as error:
             _LOG.warning("partition %s could not be copied: %s", partition, error.message)
         except OSError as error:
@@ -89,6 +92,12 @@ class SnapshotCopies:
             _LOG.exception("partition %s could not be copied", partition)
         finally:
             await run_blocking(shutil.rmtree, path, ignore_errors=True)
+
+    def _had_entries(self, partition: PartitionId) -> bool:
+        """Whether the copy takes the place of a replica, and not of an empty learner."""
+        registry = self._pod.registry
+        replica = registry.replicas.get(partition)
+        return partition in registry.unopened.partitions if replica is None else replica.log.end > 0
 
     async def _fetch(
         self, configuration: PartitionConfiguration, source: Ordinal, path: Path
@@ -172,8 +181,11 @@ class SnapshotCopies:
         )
         url = f"{self._pod.registry.address(source).changelog}/{SNAPSHOT_PART_PATH}"
         body = encode_message(request)
-        end = target.size + size
-        await self._transport.download(url, body, target.take, self._timeout_s)
+        before, end = target.size, target.size + size
+        try:
+            await self._transport.download(url, body, target.take, self._timeout_s)
+        finally:
+            self._pod.metrics.replication.received(Carried.SNAPSHOT, target.size - before)
         if target.size < end:
             raise StoreError(f"a part of {file.name} arrived incompletely")
 

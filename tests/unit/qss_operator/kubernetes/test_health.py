@@ -110,6 +110,36 @@ async def test_the_metrics_show_what_happened(
     assert "asleep" not in text
 
 
+async def test_the_metrics_of_a_store_show_its_changes_and_go_with_it(
+    url: str, metrics: OperatorMetrics
+) -> None:
+    for store in ("served", "deleted"):
+        metrics.saw("shop", store, is_ready=True)
+        metrics.changed("shop", store)
+        metrics.changed("shop", store, failovers=2, handovers=1, begun=3, done=2, cancelled=1)
+        metrics.moving("shop", store, running=1, waiting=4)
+        metrics.short("shop", store, under_replicated=5, without_in_sync=1)
+        metrics.degraded("shop", store, "PodsFailing")
+    metrics.forget("shop", "deleted")
+    _, text = await get(f"{url}/metrics")
+    for line in (
+        'qss_operator_failovers_total{namespace="shop",store="served"} 2.0',
+        'qss_operator_handovers_total{namespace="shop",store="served"} 1.0',
+        'qss_operator_moves_total{namespace="shop",result="begun",store="served"} 3.0',
+        'qss_operator_moves_total{namespace="shop",result="done",store="served"} 2.0',
+        'qss_operator_moves_total{namespace="shop",result="cancelled",store="served"} 1.0',
+        'qss_operator_store_moves{namespace="shop",state="running",store="served"} 1.0',
+        'qss_operator_store_moves{namespace="shop",state="waiting",store="served"} 4.0',
+        'qss_operator_store_under_replicated_partitions{namespace="shop",store="served"} 5.0',
+        (
+            "qss_operator_store_partitions_without_in_sync_replica"
+            '{namespace="shop",store="served"} 1.0'
+        ),
+    ):
+        assert line in text.splitlines(), line
+    assert "deleted" not in text
+
+
 async def test_the_longest_delay_of_the_event_loop_is_told_once(
     health: Health, seconds: Seconds
 ) -> None:

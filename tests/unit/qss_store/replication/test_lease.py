@@ -90,3 +90,13 @@ def test_no_two_actives_act_at_once_whatever_the_clocks_and_delays_are() -> None
         begins_s = given.until_s[OLD] / rates[1]
         assert lease.may_begin(given, begins_s * rates[1] + 1e-9)
         assert not lease.may_act(held, (B,), begins_s * rates[0])
+
+
+def test_the_seconds_left_of_a_lease_are_those_of_the_follower_that_was_heard_longest_ago() -> None:
+    held = lease.supported(Lease(epoch=FIRST), B, FIRST, 10.0)
+    held = lease.supported(held, C, FIRST, 11.0)
+    assert lease.left_s(held, (B, C), 12.0) == 3.0
+    assert lease.left_s(held, (C,), 12.0) == 4.0
+    assert lease.left_s(held, (B, C), 15.5) == 0.0, "no less than nothing is left"
+    assert lease.left_s(held, (B, C, Ordinal(3)), 12.0) == 0.0, "one was never heard"
+    assert lease.left_s(held, (), 12.0) == float("inf"), "a sole replica needs none"
