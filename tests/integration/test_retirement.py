@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from qss_client.clock import SystemClock
-from qss_core.errors import DiskFullError, StaleEpochError, WrongStoreError
+from qss_core.errors import (
+    CorruptionError,
+    DiskFullError,
+    StaleEpochError,
+    StoreError,
+    WrongStoreError,
+)
 from qss_core.model import Epoch, Ordinal, PartitionId, StoreId
 from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.pod import Pod
@@ -128,6 +134,56 @@ async def test_a_replica_that_is_left_is_reported_while_it_cannot_be_opened(
         await pod.retire(request_of(cluster))
         assert pod.report().replicas == ()
         assert not database(cluster).exists()
+
+
+async def test_a_replica_that_was_never_made_is_not_waited_for_once_it_is_left_out(
+    tmp_path: Path,
+) -> None:
+    """The operator would wait for its end, and no pod could be removed."""
+    real = open_rocksdb()
+
+    def open_engine(path: Path) -> Engine:
+        if path.parts[-3] == "1":
+            raise DiskFullError("the volume is full")
+        return real(path)
+
+    async with write_cluster(tmp_path, pods=2, partitions=1, open_engine=open_engine) as cluster:
+        await cluster.assign([configuration(0, 0, learners=[1], epoch=2)])
+        pod = cluster.pods[1].pod
+        assert [lost.is_waiting for lost in pod.report().lost] == [True]
+        assert not database(cluster).exists()
+        await cluster.assign([configuration(0, 0, epoch=3)])
+        assert pod.report().lost == ()
+
+
+async def test_a_replica_that_was_kept_is_opened_when_it_has_waited_for_room(
+    tmp_path: Path,
+) -> None:
+    """It was damaged when it was left, then assigned again on a full disk, and left again."""
+    real = open_rocksdb()
+    errors: list[StoreError] = []
+
+    def open_engine(path: Path) -> Engine:
+        if errors and path.parts[-3] == "1":
+            raise errors[0]
+        return real(path)
+
+    async with write_cluster(tmp_path, pods=2, partitions=1, open_engine=open_engine) as cluster:
+        await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
+        await cluster.until_led()
+        await cluster.assign([configuration(0, 0, epoch=3)])
+        await cluster.stop_pod(1)
+        errors[:] = [CorruptionError("a block is damaged")]
+        await cluster.start_pod(1)
+        pod = cluster.pods[1].pod
+        assert pod.report().lost == ()
+        errors[:] = [DiskFullError("the volume is full")]
+        await cluster.assign([configuration(0, 0, learners=[1], epoch=4)])
+        await cluster.assign([configuration(0, 0, epoch=5)])
+        assert [lost.is_waiting for lost in pod.report().lost] == [True]
+        errors.clear()
+        await wait_until_async(lambda: not pod.report().lost)
+        assert [one.configuration.epoch for one in pod.report().replicas] == [5]
 
 
 async def test_a_replica_that_is_left_is_reported_before_the_pod_has_opened_it(

@@ -238,7 +238,7 @@ class Pod:
             is_open = await self._retirement.open(partition, opened)
             self._reopening.begin()
             return is_open
-        return False
+        return self._retirement.forget_unmade(partition)
 
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool

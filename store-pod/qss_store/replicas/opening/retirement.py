@@ -45,7 +45,9 @@ class Retirement:
     def is_left(self, partition: PartitionId) -> bool:
         """Whether the volume has a database of the partition that was not opened."""
         is_known = partition in self._replicas or self._unopened.is_lost(partition)
-        if is_known or partition in self._kept:
+        # One that was kept, and assigned again, waits to be opened.
+        is_kept = partition in self._kept and partition not in self._unopened.waiting
+        if is_known or is_kept:
             return False
         return self._volume.database(partition).exists()
 
@@ -78,6 +80,14 @@ class Retirement:
             self._unopened.opened(partition)
             return True
         return False
+
+    def forget_unmade(self, partition: PartitionId) -> bool:
+        """Waits no more for a replica that was never made, as on a full disk; whether it did."""
+        is_unmade = not self._volume.database(partition).exists()
+        if partition not in self._unopened.waiting or not is_unmade:
+            return False
+        self._unopened.opened(partition)
+        return True
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
         """Closes and deletes the replica of a partition, and what the pod knows of it.
