@@ -28,6 +28,7 @@ from qss_operator.pod_answers import (
 logger = logging.getLogger(__name__)
 
 _REPORT_TIMEOUT_S = 2.0
+_CONNECT_TIMEOUT_S = 1.0  # At the address of a pod that is gone nobody refuses a connection.
 # A round waits no longer than this for a pod that was silent for a while. The request goes on, and
 # a later round takes its answer: the pod may only be slow.
 _SILENT_S, _SILENT_WAIT_S = 3.0, 0.3
@@ -172,7 +173,7 @@ class HttpPods:
         options: dict[str, Any] = {
             "data": body,
             "headers": headers,
-            "timeout": aiohttp.ClientTimeout(total=timeout_s),
+            "timeout": aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
             **self._access.tls(pod),
         }
         with self._sizes.asking():

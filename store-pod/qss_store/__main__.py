@@ -92,6 +92,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         ]
         looking = asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room")
         looking.add_done_callback(lambda _: stop.set())
+        looking.add_done_callback(lambda _: stop_now.set())
         tasks = [looking, asyncio.create_task(sweeper.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
@@ -113,11 +114,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         )
         tune_interpreter()
         await stop.wait()
+        await Leaving(pod.ordinal, pod.registry.replicas, pod.news, clock, settings).run(stop_now)
         if is_gone := looking.done():
             _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
-        else:
-            leaving = Leaving(pod.ordinal, pod.registry.replicas, pod.news, clock, settings)
-            await leaving.run(stop_now)
         _LOG.info("pod %s stops", pod.name)
     if is_gone:
         raise SystemExit(1)

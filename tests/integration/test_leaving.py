@@ -47,7 +47,9 @@ async def test_the_pod_serves_until_its_partitions_are_handed_over(
         leaving = leaving_of(cluster, 0, max_s=_LONG_S, unheard_s=_LONG_S)
         assert leaving.counted() == ["0"]
         ends = asyncio.create_task(leaving.run(asyncio.Event()))
-        await wait_until_async(lambda: "partitions 0 until others" in caplog.text)
+        pod = cluster.pods[0].pod
+        assert not pod.report().is_leaving
+        await wait_until_async(lambda: pod.report().is_leaving)
 
         writer = cluster.writer(0)
         epoch = await writer.epoch()

@@ -133,3 +133,4 @@ class ReplicasReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     copies: tuple[CopyReport, ...] = ()
     # The number of pods in the assignment that the volume keeps; 0 after the pod was sent one.
     pods_kept: int = 0
+    is_leaving: bool = False  # It was told to stop, and serves until others have taken over.

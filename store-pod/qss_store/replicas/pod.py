@@ -395,4 +395,4 @@ class Pod:
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""
-        return self.registry.report(self._config, self.room, self.news.version)
+        return self.registry.report(self._config, self.room, self.news)

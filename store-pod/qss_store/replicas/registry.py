@@ -35,7 +35,7 @@ from qss_store.replicas.opening.assignment_checks import (
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.report import report_of
+from qss_store.replicas.report import ReportFeed, report_of
 from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.volume_watch import VolumeWatch
@@ -217,8 +217,8 @@ class Registry:
                 raise
             raise NotReadyError(f"a standby has to take over: {error.message}") from error
 
-    def report(self, config: PodConfig, room: VolumeWatch, version: int) -> ReplicasReport:
-        """The report of this pod on all of its replicas; `version` is that of the report."""
+    def report(self, config: PodConfig, room: VolumeWatch, news: ReportFeed) -> ReplicasReport:
+        """The report of this pod on all of its replicas."""
         held, replicas = self._file.assignment, self.replicas
         return ReplicasReport(
             store=self._store,
@@ -226,7 +226,7 @@ class Registry:
             pod=self._pod,
             ordinal=config.ordinal,
             incarnation=self.process,
-            version=version,
+            version=news.version,
             ready=self.is_ready(config.ordinal),
             replicas=tuple(
                 report_of(replicas[number], self.completion) for number in sorted(replicas)
@@ -235,6 +235,7 @@ class Registry:
             copies=tuple(self.copies.values()),
             full_volume=room.full,
             pods_kept=len(held.pods) if held and not self._is_told else 0,
+            is_leaving=news.is_leaving,
         )
 
     def is_ready(self, pod: Ordinal) -> bool:

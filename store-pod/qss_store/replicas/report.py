@@ -18,6 +18,7 @@ class ReportFeed:
     def __init__(self) -> None:
         self.version = 0
         self.asked = 0  # Requests for the report, by which a pod knows that the operator listens.
+        self.is_leaving = False  # The process was told to stop.
         self._changed = asyncio.Condition()
 
     async def tell(self) -> None:

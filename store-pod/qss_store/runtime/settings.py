@@ -40,7 +40,7 @@ class Settings:
     connections_max: int = 4096
     # A pod that is told to stop serves on while others take over its partitions; 0: it stops.
     leave_max_s: float = 0.0
-    leave_unheard_s: float = 3.0  # Without a request of the operator it stops earlier.
+    leave_unheard_s: float = 5.0  # Without a request of the operator it stops earlier.
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024

@@ -18,9 +18,10 @@ from qss_operator.planning.membership.failover import (
     is_impaired,
     successor_of,
 )
-from qss_operator.planning.membership.leaving import handed_over, leaving_pods
+from qss_operator.planning.membership.leaving import handed_over
 from qss_operator.planning.membership.moves import moved, targets_of
 from qss_operator.planning.membership.restarts import NextRestart, next_restart
+from qss_operator.planning.membership.standby_state import leaving_pods
 from qss_operator.planning.model import Observation, replica_of
 
 Reports = Mapping[Ordinal, ReplicasReport]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_operator.planning.membership.standby_state import leaving_pods
 from qss_operator.planning.model import Observation, replica_of
 
 SOUND = ("serving", "opening")  # The states of a replica that is not failed or behind.
@@ -26,7 +27,7 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     least = active.applied_offset if active is not None and not goes_on else 0
     sound = {
         pod: replica
-        for pod in entry.in_sync
+        for pod in set(entry.in_sync) - leaving_pods(observation)
         if pod != entry.active
         and (replica := _sound(observation.reports.get(pod), entry)) is not None
         and replica.end_offset >= least

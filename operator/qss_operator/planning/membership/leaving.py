@@ -8,47 +8,56 @@ No writer then waits for a pod that is gone. All else waits until the pod has en
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration
-from qss_operator.planning.membership.failover import SOUND
+from qss_core.wire.replica_reports import ReplicaReport
+from qss_operator.planning.membership.failover import SOUND, is_impaired
 from qss_operator.planning.membership.standby_state import cannot_act_at_once, is_sound
 from qss_operator.planning.model import Observation, replica_of
-
-
-def leaving_pods(observation: Observation) -> frozenset[Ordinal]:
-    """The pods that are being ended, and answer as long as they run."""
-    return frozenset(
-        pod.ordinal
-        for pod in observation.cluster.pods
-        if pod.is_leaving and pod.ordinal in observation.reports
-    )
 
 
 def handed_over(
     observation: Observation, entry: PartitionConfiguration, leaving: frozenset[Ordinal]
 ) -> PartitionConfiguration | None:
-    """The next configuration of a partition with replicas on pods that leave; None: it stays.
-
-    Partitions choose their new actives in turns, so that one pod gets not all of them.
-    """
+    """The next configuration of a partition with replicas on pods that leave; None: it stays."""
     going = leaving & set(entry.in_sync)
     active = replica_of(observation.reports, entry.active, entry)
     if not going or len(entry.in_sync) == 1 or active is None or active.state not in SOUND:
         return None
     epoch = Epoch(entry.epoch + 1)
-    if entry.active not in going:
-        # An active that was not compared may be older than the standby that would leave.
-        left = tuple(pod for pod in entry.in_sync if pod not in going)
-        can_spare = active.is_compared and not active.has_damage
-        return replace(entry, epoch=epoch, in_sync=left) if can_spare else None
+    if entry.active in going:
+        heir = _heir(observation, entry, active, going)
+        return None if heir is None else replace(entry, epoch=epoch, active=heir)
+    # The active would be the only one left. One that was not compared may be older than the
+    # standby that would leave.
+    is_whole = active.state == "serving" and not (active.has_damage or active.is_stopped)
+    if not (is_whole and active.is_compared):
+        return None
+    left = tuple(pod for pod in entry.in_sync if pod not in going)
+    return replace(entry, epoch=epoch, in_sync=left)
+
+
+def _heir(
+    observation: Observation,
+    entry: PartitionConfiguration,
+    active: ReplicaReport,
+    going: frozenset[Ordinal],
+) -> Ordinal | None:
+    """The in-sync replica that takes over; partitions choose in turns, so that no pod gets all.
+
+    Where a person keeps the rows of an active whose standbys have others, by asking for no
+    standbys, nobody takes over. The next node of a drain of several is cordoned: others come first.
+    """
+    unlike = active.unlike.pods if active.unlike is not None else ()
+    if unlike and observation.resource.spec.effective_standbys == 0:
+        return None
     heirs = [
         pod
         for pod in sorted(entry.in_sync)
         if pod not in going
         and is_sound(observation.reports, pod, entry)
+        and not is_impaired(observation.reports[pod], entry.partition)
         and not cannot_act_at_once(observation.reports, pod, entry)
     ]
-    if not heirs:
-        return None
-    # The next node of a drain of several is cordoned, too.
     cordoned = {pod.ordinal for pod in observation.cluster.pods if pod.is_cordoned}
-    heirs = [pod for pod in heirs if pod not in cordoned] or heirs
-    return replace(entry, epoch=epoch, active=heirs[entry.partition % len(heirs)])
+    for worse in (unlike, cordoned):
+        heirs = [pod for pod in heirs if pod not in worse] or heirs
+    return heirs[entry.partition % len(heirs)] if heirs else None

@@ -18,7 +18,11 @@ from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
 from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.membership.restarts import NextRestart
-from qss_operator.planning.membership.standby_state import cannot_act_at_once, is_sound
+from qss_operator.planning.membership.standby_state import (
+    cannot_act_at_once,
+    is_sound,
+    leaving_pods,
+)
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place, sites_of
@@ -55,11 +59,12 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     if not entries or not pods:
         return Targets()
     silent = [pod.address.name for pod in pods if pod.ordinal not in observation.reports]
-    if ending := [pod.address.name for pod in pods if pod.is_leaving]:
-        return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
     if silent or len(wanted) < spec.replicas:
         names = ", ".join(silent) or "pods that are being made"
         return Targets(waits_for=f"{names} to answer")
+    leaving = leaving_pods(observation)
+    if ending := [pod.address.name for pod in pods if pod.ordinal in leaving]:
+        return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
     sites = sites_of(pods)
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]

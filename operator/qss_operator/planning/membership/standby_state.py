@@ -1,12 +1,20 @@
-"""Says of a standby whether it may become the active, and whether it could act at once. Pure."""
+"""Says which pods end, and of a standby whether it may become the active and act at once. Pure."""
 
 from collections.abc import Mapping
 
 from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.planning.model import replica_of
+from qss_operator.planning.model import Observation, replica_of
 
 _UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it becomes the active.
+
+
+def leaving_pods(observation: Observation) -> frozenset[Ordinal]:
+    """The pods that are being ended, by the cluster or by their own word, and still answer."""
+    ended = {pod.ordinal for pod in observation.cluster.pods if pod.is_leaving}
+    return frozenset(
+        pod for pod, report in observation.reports.items() if report.is_leaving or pod in ended
+    )
 
 
 def cannot_act_at_once(

@@ -1,7 +1,7 @@
 """Lets a pod that was told to stop serve on until the other pods have taken over.
 
-Kubernetes ends a pod without asking the operator, as in the drain of a node. The operator sees that
-the pod is being ended, hands its actives over, and takes it out of the in-sync sets.
+Kubernetes ends a pod without asking the operator, as in the drain of a node. The pod reports that
+it leaves; the operator hands its actives over, and takes it out of the in-sync sets.
 """
 
 import asyncio
@@ -53,6 +53,8 @@ class Leaving:
         if self._settings.leave_max_s <= 0 or not (counted := self.counted()):
             return
         _LOG.info("the pod serves partitions %s until others have taken over", listed(counted))
+        self._news.is_leaving = True
+        await self._news.tell()
         begun_s = heard_s = self._clock.monotonic_s()
         asked = self._news.asked
         while (counted := self.counted()) and not hurry.is_set():
