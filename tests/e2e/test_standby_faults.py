@@ -1,4 +1,4 @@
-"""Pods of a store with standbys are drained, ended, stopped or lose their node, and it goes on.
+"""Pods of a store with standbys lose their node, are stopped, ended or drained, and it goes on.
 
 A client writes and reads meanwhile. No request of it may fail, and no answer may go back.
 """
@@ -13,11 +13,16 @@ import pytest
 from e2e.clients import PodClient
 from e2e.disturbances import signal_processes
 from e2e.environment import on_testbed
-from e2e.kubectl import Cluster
+from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
-from e2e.stores import has_another, is_redundant, small_store, uids_of
+from e2e.stores import has_another, is_redundant, pods_of, small_store, uids_of
 from qss_testing.waiting import wait_until
 
+# Nodes are stopped first: later pods of one partition may be on one node.
+_FROM_THE_API_SERVER = (
+    ("OUTPUT", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
+    ("FORWARD", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
+)
 ROWS = 300
 STORE = "words"
 _LEASE_S = 5.0
@@ -29,8 +34,8 @@ _NODE_LOST_S = 1.1 * _LEASE_S + 5.0
 
 @pytest.fixture(scope="module", autouse=True)
 def store(here: Cluster, client: PodClient) -> None:
-    """A store of three pods and twelve partitions, one standby each, with 300 rows."""
-    here.apply(small_store(STORE, replicas=3, partitions=12, standbys=1))
+    """A store of four pods and twelve partitions, one standby each, with 300 rows."""
+    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
     here.until(f"qss/{STORE}", is_redundant)
     client.write(STORE, ROWS, 1)
 
@@ -46,50 +51,6 @@ def used(here: Cluster, client: PodClient, most_s: float) -> Iterator[None]:
     assert told["slowest_s"] < most_s, told
     rows = {key: value for key, value in client.read(STORE).items() if key.startswith("key-")}
     assert rows == {f"key-{one}": 1 for one in range(ROWS)}
-
-
-def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, client: PodClient) -> None:
-    for node in ("node0", "node1"):
-        with used(here, client, _HANDED_OVER_S), uncordoned(here, node):
-            own = f"--pod-selector=queryablestate.dev/store={STORE}"
-            gently = ("--delete-emptydir-data", "--timeout=120s")
-            here.kubectl("drain", node, own, *gently, timeout_s=130)
-
-
-@contextmanager
-def uncordoned(here: Cluster, node: str) -> Iterator[None]:
-    """Lets pods onto the node again after the block."""
-    try:
-        yield
-    finally:
-        here.kubectl("uncordon", node)
-
-
-def test_deleted_pods_hand_their_actives_over(here: Cluster, client: PodClient) -> None:
-    with used(here, client, _HANDED_OVER_S):
-        for name, uid in uids_of(here, STORE).items():
-            here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
-            wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
-            here.until(f"qss/{STORE}", is_redundant)
-
-
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
-    here: Cluster, client: PodClient, number: signal.Signals
-) -> None:
-    busiest = f"{STORE}-{pod_of_most_actives(here)}"
-    with used(here, client, _FAILED_OVER_S):
-        signal_processes(busiest, number)
-        try:
-            here.until(f"qss/{STORE}", lambda found: not is_redundant(found))
-        finally:
-            signal_processes(busiest, signal.SIGCONT)
-
-
-def pod_of_most_actives(here: Cluster) -> int:
-    """The number of the pod that leads most partitions."""
-    led: list[int] = [one["active"] for one in here.get("qss", STORE)["status"]["assignment"]]
-    return max(set(led), key=led.count)
 
 
 @pytest.mark.usefixtures("own_bed")
@@ -127,6 +88,85 @@ def other_node(here: Cluster) -> str:
 
 
 @pytest.mark.usefixtures("own_bed")
+def test_a_node_that_is_cut_off_from_the_api_server_serves_on(
+    here: Cluster, own_operator: Cluster, client: PodClient
+) -> None:
+    node = other_node(here)
+    lead_from_another_node(own_operator, node)
+    with used(here, client, _HANDED_OVER_S), cut_off(node, *_FROM_THE_API_SERVER):
+        here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_standbys_take_over_from_a_node_that_is_cut_off_from_the_other_nodes(
+    here: Cluster, own_operator: Cluster, client: PodClient
+) -> None:
+    node = other_node(here)
+    lead_from_another_node(own_operator, node)
+    on_it = {pod["metadata"]["name"] for pod in pods_of(here, STORE) if node_of(pod) == node}
+    numbers = {int(name.rpartition("-")[2]) for name in on_it}
+    with used(here, client, _NODE_LOST_S), cut_off(node, *from_the_others(node)):
+        here.until(f"qss/{STORE}", lambda found: not actives_of(found) & numbers)
+
+
+@contextmanager
+def cut_off(node: str, *packets: tuple[str, ...]) -> Iterator[None]:
+    """Drops packets of a node while the block runs."""
+    number = node.removeprefix("node")
+    for one in packets:
+        on_testbed("in", number, "iptables", "--insert", *one, "--jump", "DROP")
+    try:
+        yield
+    finally:
+        for one in packets:
+            on_testbed("in", number, "iptables", "--delete", *one, "--jump", "DROP")
+
+
+def from_the_others(node: str) -> list[tuple[str, ...]]:
+    """The packets between a node and the other one, and between their pods."""
+    other = 1 - int(node.removeprefix("node"))
+    address, pods = f"172.30.0.1{other}", f"10.244.{other}.0/24"
+    return [
+        ("INPUT", "--source", address),
+        ("OUTPUT", "--destination", address),
+        ("FORWARD", "--source", pods),
+        ("FORWARD", "--destination", pods),
+        ("INPUT", "--source", pods),
+        ("OUTPUT", "--destination", pods),
+    ]
+
+
+def node_of(pod: Object) -> str:
+    """The node of a pod."""
+    name: str = pod["spec"]["nodeName"]
+    return name
+
+
+def actives_of(store: Object) -> set[int]:
+    """The numbers of the pods that lead partitions."""
+    return {one["active"] for one in store["status"]["assignment"]}
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
+    here: Cluster, client: PodClient, number: signal.Signals
+) -> None:
+    busiest = f"{STORE}-{pod_of_most_actives(here)}"
+    with used(here, client, _FAILED_OVER_S):
+        signal_processes(busiest, number)
+        try:
+            here.until(f"qss/{STORE}", lambda found: not is_redundant(found))
+        finally:
+            signal_processes(busiest, signal.SIGCONT)
+
+
+def pod_of_most_actives(here: Cluster) -> int:
+    """The number of the pod that leads most partitions."""
+    led: list[int] = [one["active"] for one in here.get("qss", STORE)["status"]["assignment"]]
+    return max(set(led), key=led.count)
+
+
+@pytest.mark.usefixtures("own_bed")
 def test_two_pods_that_are_deleted_at_once_lose_nothing(here: Cluster, client: PodClient) -> None:
     def both_are_new() -> bool:
         return all(has_another(here, STORE, name, uid) for name, uid in gone.items())
@@ -142,7 +182,32 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, client: PodCl
         "scale", f"qss/{STORE}", f"--replicas={pods}"
     )
     with used(here, client, _HANDED_OVER_S):
-        for pods in (5, 2, 4, 3):
+        for pods in (5, 2, 3, 4):
             scale(pods)
             here.until(f"qss/{STORE}", lambda found: found["status"]["moving"] != "0/0")
-        wait_until(lambda: len(uids_of(here, STORE)) == 3, 240.0)
+        wait_until(lambda: len(uids_of(here, STORE)) == 4, 240.0)
+
+
+def test_deleted_pods_hand_their_actives_over(here: Cluster, client: PodClient) -> None:
+    with used(here, client, _HANDED_OVER_S):
+        for name, uid in uids_of(here, STORE).items():
+            here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
+            wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
+            here.until(f"qss/{STORE}", is_redundant)
+
+
+def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, client: PodClient) -> None:
+    for node in ("node0", "node1"):
+        with used(here, client, _HANDED_OVER_S), uncordoned(here, node):
+            own = f"--pod-selector=queryablestate.dev/store={STORE}"
+            gently = ("--delete-emptydir-data", "--timeout=120s")
+            here.kubectl("drain", node, own, *gently, timeout_s=130)
+
+
+@contextmanager
+def uncordoned(here: Cluster, node: str) -> Iterator[None]:
+    """Lets pods onto the node again after the block."""
+    try:
+        yield
+    finally:
+        here.kubectl("uncordon", node)
