@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import aiohttp
 from msgspec.structs import replace
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.wire.losses import AcceptLossRequest
@@ -69,8 +69,8 @@ class HttpPods:
         session: aiohttp.ClientSession,
         access: Access | None = None,
         *,
+        clock: Clock,
         silent_after_s: float | None = None,
-        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """A pod that accepts requests and answers none for `silent_after_s` is reported.
 
@@ -79,7 +79,7 @@ class HttpPods:
         self._session = session
         self._access = access or OpenAccess()
         self._silent_after_s = silent_after_s
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._silent_since_s: dict[PodName, float] = {}
         self._asked: dict[PodName, tuple[PodAddress, asyncio.Task[ReplicasReport | None]]] = {}
         self._refusals: dict[PodName, str] = {}
@@ -93,7 +93,7 @@ class HttpPods:
             asked = asyncio.create_task(self._report(pod), name=f"report-{pod.name}")
             self._asked[pod.name] = pod, asked
         since_s = self._silent_since_s.get(pod.name)
-        is_silent = since_s is not None and self._monotonic_s() - since_s >= _SILENT_S
+        is_silent = since_s is not None and self._clock.monotonic_s() - since_s >= _SILENT_S
         done, _ = await asyncio.wait([asked], timeout=_SILENT_WAIT_S if is_silent else None)
         if not done:
             return None
@@ -101,7 +101,7 @@ class HttpPods:
         return asked.result()
 
     async def _report(self, pod: PodAddress) -> ReplicasReport | None:
-        asked_at_s = self._monotonic_s()
+        asked_at_s = self._clock.monotonic_s()
         try:
             report = await self.call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
@@ -133,7 +133,7 @@ class HttpPods:
         """The message about a pod that accepts requests and does not answer them."""
         since_s = self._silent_since_s.setdefault(pod.name, asked_at_s)
         limit_s = self._silent_after_s
-        if limit_s is None or self._monotonic_s() - since_s < limit_s:
+        if limit_s is None or self._clock.monotonic_s() - since_s < limit_s:
             return None
         return (
             f"runs and has not answered for {limit_s:.0f} s: it is stopped (kill -CONT lets it go "

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE
 
+from qss_client.clock import SystemClock
 from qss_store.http.connection.protocol import LISTENER_LIMITS, Connection, ListenerLimits
 from qss_store.http.middleware import shell_middlewares
 from qss_store.http.server import make_runner
@@ -76,7 +77,7 @@ async def start() -> AsyncIterator[Start]:
         limits: ListenerLimits = LISTENER_LIMITS,
         tls: ssl.SSLContext | None = None,
     ) -> Server:
-        app = web.Application(middlewares=shell_middlewares(Metrics(), "test"))
+        app = web.Application(middlewares=shell_middlewares(Metrics(), SystemClock(), "test"))
         app.add_routes(
             [
                 web.get("/small", small),

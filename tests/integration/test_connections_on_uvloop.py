@@ -10,6 +10,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from qss_client.clock import SystemClock
 from qss_store.http.middleware import shell_middlewares
 from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
@@ -32,7 +33,7 @@ class Server:
             await self.go_on.wait()
             return web.Response(text="x")
 
-        app = web.Application(middlewares=shell_middlewares(Metrics(), "test"))
+        app = web.Application(middlewares=shell_middlewares(Metrics(), SystemClock(), "test"))
         app.add_routes([web.get("/waits", waits)])
         self.runner = await make_runner(app, "127.0.0.1", 0, most)
         return port_of(self.runner)

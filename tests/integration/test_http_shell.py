@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, web
 
+from qss_client.clock import SystemClock
 from qss_core.errors import NotUpToBoundError, TooLargeError
 from qss_store.http.connection.protocol import LISTENER_LIMITS, ListenerLimits
 from qss_store.http.middleware import BodyPace, read_body, read_json, shell_middlewares
@@ -80,7 +81,7 @@ async def listen() -> AsyncIterator[Listen]:
             connections_max: int = 100, limits: ListenerLimits = LISTENER_LIMITS
         ) -> Listening:
             metrics = Metrics()
-            app = web.Application(middlewares=shell_middlewares(metrics, "test"))
+            app = web.Application(middlewares=shell_middlewares(metrics, SystemClock(), "test"))
             app.router.add_post("/echo", echo)
             app.router.add_post("/greet", greet)
             app.router.add_get("/things/{key}", fail)

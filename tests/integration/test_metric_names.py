@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serve_ops
 from qss_operator.metrics import OperatorMetrics
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.process_writer import ProcessWriter
@@ -67,7 +68,7 @@ def expressions() -> list[str]:
 
 async def test_every_metric_that_alerts_and_dashboard_name_is_shown(cluster: PodCluster) -> None:
     metrics = OperatorMetrics()
-    health = Health(HealthLimits(), monotonic_s=lambda: 0.0)
+    health = Health(HealthLimits(), clock=SetClock())
     async with (
         serve_ops(health, metrics, "127.0.0.1", 0) as port,
         aiohttp.ClientSession() as session,

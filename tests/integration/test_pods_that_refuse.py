@@ -17,6 +17,7 @@ from qss_core.model import Ordinal, PodAddress, PodName, StoreName
 from qss_core.wire.messages import encode, problem_of
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
+from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.certificates import Authority
 from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until_async
@@ -77,7 +78,7 @@ async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
 
     port = free_ports(1)[0]
     async with aiohttp.ClientSession() as session:
-        pods = HttpPods(session)
+        pods = HttpPods(session, clock=SetClock())
         assert await pods.report(pod_at(port)) is None
         assert pods.refusal(pod_at(port)) is None, "nobody is there yet"
         async with listening(port, report):
@@ -92,7 +93,7 @@ async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
 
 
 async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_answer() -> None:
-    asked, now_s, let_go = 0, 0.0, asyncio.Event()
+    asked, clock, let_go = 0, SetClock(0.0), asyncio.Event()
 
     async def report(_: web.Request) -> web.Response:
         nonlocal asked
@@ -103,9 +104,9 @@ async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_an
     port = free_ports(1)[0]
     pod = pod_at(port)
     async with aiohttp.ClientSession() as session, listening(port, report):
-        pods = HttpPods(session, monotonic_s=lambda: now_s)
+        pods = HttpPods(session, clock=clock)
         assert await pods.report(pod) is None, "it has two seconds"
-        now_s = 3.0
+        clock.now_s = 3.0
         assert await pods.report(pod) is None
         assert asked == 2
         let_go.set()
@@ -114,7 +115,7 @@ async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_an
 
 
 async def test_an_answer_that_came_between_two_rounds_may_be_of_an_earlier_process() -> None:
-    now_s, let_go, told = 0.0, asyncio.Event(), REPORT
+    clock, let_go, told = SetClock(0.0), asyncio.Event(), REPORT
 
     async def report(_: web.Request) -> web.Response:
         await let_go.wait()
@@ -123,9 +124,9 @@ async def test_an_answer_that_came_between_two_rounds_may_be_of_an_earlier_proce
     port = free_ports(1)[0]
     pod = pod_at(port)
     async with aiohttp.ClientSession() as session, listening(port, report):
-        pods = HttpPods(session, monotonic_s=lambda: now_s)
+        pods = HttpPods(session, clock=clock)
         assert await pods.report(pod) is None
-        now_s = 3.0
+        clock.now_s = 3.0
         assert await pods.report(pod) is None
         let_go.set()
         await wait_until_async(
@@ -147,7 +148,7 @@ async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> No
         return web.Response(body=encode(REPORT))
 
     async with aiohttp.ClientSession() as session, listening(port, report, served):
-        pods = HttpPods(session, Trusting(trusted))
+        pods = HttpPods(session, Trusting(trusted), clock=SetClock())
         assert await pods.report(pod_at(port, "https")) is None
         told = pods.refusal(pod_at(port, "https"))
         assert told is not None

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from qss_client.clock import SystemClock
 from qss_core.errors import TooLargeError
 from qss_core.positions import Position, encode_token
 from qss_store.http.content_types import JSON
@@ -205,7 +206,10 @@ async def test_a_message_that_came_with_its_head_counts_with_what_is_made_of_it(
         return web.Response(text=str(len(message)))
 
     app = web.Application(
-        middlewares=[*shell_middlewares(Metrics(), "test"), *memory_middlewares(memory, 10.0)]
+        middlewares=[
+            *shell_middlewares(Metrics(), SystemClock(), "test"),
+            *memory_middlewares(memory, 10.0),
+        ]
     )
     app.add_routes([web.post("/kept", kept)])
     runner = await make_runner(app, "127.0.0.1", 0)

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from qss_client.clock import SystemClock
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionId, PodAddress, PodName, StoreId, StoreName
 from qss_core.wire.losses import LostReplica
@@ -76,7 +77,7 @@ async def test_a_compressed_answer_is_not_decompressed() -> None:
         pod_that(always(packed, Content_Encoding="gzip")) as url,
         aiohttp.ClientSession() as session,
     ):
-        pods, before = HttpPods(session), peak_bytes()
+        pods, before = HttpPods(session, clock=SystemClock()), peak_bytes()
         assert await pods.report(address(url)) is None
         said = pods.refusal(address(url))
         assert said is not None
@@ -101,7 +102,7 @@ async def test_an_answer_without_an_end_is_read_up_to_the_limit() -> None:
         return response
 
     async with pod_that(endless) as url, aiohttp.ClientSession() as session:
-        pods = HttpPods(session)
+        pods = HttpPods(session, clock=SystemClock())
         assert await pods.report(address(url)) is None
         assert "its answer is longer than 2 MiB" in str(pods.refusal(address(url)))
         async with asyncio.timeout(20):
@@ -112,7 +113,7 @@ async def test_an_answer_without_an_end_is_read_up_to_the_limit() -> None:
 async def test_the_pods_of_a_store_have_a_limit_together() -> None:
     spaces = b" " * (REPORT_BYTES_MAX - 4096) + encode(REPORT)
     async with pod_that(always(spaces)) as url, aiohttp.ClientSession() as session:
-        pods = HttpPods(session)
+        pods = HttpPods(session, clock=SystemClock())
         told = await asyncio.gather(*(pods.report(address(url, n)) for n in range(6)))
         heard = [report for report in told if report is not None]
         assert len(heard) <= STORE_BYTES_MAX // len(spaces) == 2
@@ -127,7 +128,7 @@ async def test_texts_of_a_report_are_cut() -> None:
     lost = LostReplica(partition=PartitionId(3), error=long)
     told = replace(REPORT, lost=(lost,), incarnation=long, store_id=StoreId(long))
     async with pod_that(always(encode(told))) as url, aiohttp.ClientSession() as session:
-        report = await HttpPods(session).report(address(url))
+        report = await HttpPods(session, clock=SystemClock()).report(address(url))
     assert report is not None
     assert len(encode(report)) < 4 * TEXT_CHARS_MAX
     assert report.lost[0].error == "x" * TEXT_CHARS_MAX + "..."
@@ -144,7 +145,7 @@ async def test_texts_of_a_report_are_cut() -> None:
 )
 async def test_texts_of_refusals_are_cut(status: int, answer: bytes) -> None:
     async with pod_that(always(answer, status)) as url, aiohttp.ClientSession() as session:
-        pods = HttpPods(session)
+        pods = HttpPods(session, clock=SystemClock())
         assert await pods.report(address(url)) is None
         said = pods.refusal(address(url))
         assert said is not None
@@ -155,5 +156,7 @@ async def test_a_refused_assignment_keeps_its_kind() -> None:
     problem = Problem(title="t", status=409, code="STALE_EPOCH", detail="older")
     async with pod_that(always(encode(problem), 409)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(StoreError, match="older") as raised:
-            await HttpPods(session).call(address(url), "PUT", "/control/assignment", 5.0, b"{}")
+            await HttpPods(session, clock=SystemClock()).call(
+                address(url), "PUT", "/control/assignment", 5.0, b"{}"
+            )
         assert raised.value.code == "STALE_EPOCH"

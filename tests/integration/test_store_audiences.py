@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from qss_client.clock import SystemClock
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import encode
@@ -37,6 +37,7 @@ from qss_testing.pods.guarded import OPERATOR, guarded, rights
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.ports import free_ports
 
+CLOCK = SystemClock()
 CHECKED = {"authentication": "ServiceAccount"}
 OWN = f"queryablestate.dev/{NAMESPACE}/{STORE}"
 
@@ -307,12 +308,12 @@ async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
     ):
         server.issue = lambda account, audience: make_token(account, audience=audience)
         account = OPERATOR.removeprefix("system:serviceaccount:").replace(":", "/")
-        access = PodAccess(names, StoreTokens(api, account, time.monotonic), COMMON, time.monotonic)
+        access = PodAccess(names, StoreTokens(api, account, CLOCK), COMMON, CLOCK)
         await access.refresh_tokens(pods, made_by, checks_callers=told is not None)
         address = PodAddress(
             ordinal=Ordinal(0), name=PodName("mine-0"), query=rogue.url, changelog=rogue.url
         )
-        await HttpPods(session, access).report(address)
+        await HttpPods(session, access, clock=CLOCK).report(address)
         return rogue.shown[-1]
 
 

@@ -116,7 +116,7 @@ async def test_an_operator_without_a_right_to_nodes_knows_no_zone_and_no_cordon(
 ) -> None:
     """An operator of some namespaces: nodes belong to none."""
     shared = cluster.shared
-    blind = Nodes(shared.api, may_read=False, monotonic_s=shared.clock.monotonic_s)
+    blind = Nodes(shared.api, may_read=False, clock=shared.clock)
     cluster.store_loop = StoreLoop(NAMESPACE, StoreName(STORE), replace(shared, nodes=blind))
     cordon(cluster, "node0")
     cluster.make_store()

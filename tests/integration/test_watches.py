@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -44,7 +44,7 @@ async def watching(
     server: WatchedApiServer,
     kubeconfig: Path,
     namespaces: tuple[str, ...],
-    monotonic_s: Callable[[], float] = lambda: 0.0,
+    clock: SetClock | None = None,
 ) -> AsyncIterator[tuple[Told, HeardStores, list[float]]]:
     told: Told = []
     pauses: list[float] = []
@@ -64,7 +64,7 @@ async def watching(
             api,
             stores,
             cluster.shared.health,
-            monotonic_s=monotonic_s,
+            clock=clock or SetClock(),
             sleep=sleep,
             watch_of=watch_of,
             end_s=0.0,
@@ -130,10 +130,7 @@ async def test_a_forbidden_namespace_is_told_again_after_each_minute(
         asked = len(pauses)
         await until(lambda: len(pauses) >= asked + 3)
 
-    async with watching(server, tmp_path / "kubeconfig", ("gone",), clock.monotonic_s) as (
-        *_,
-        pauses,
-    ):
+    async with watching(server, tmp_path / "kubeconfig", ("gone",), clock) as (*_, pauses):
         await further_lists()
         for told in range(1, 4):
             assert lines() == told
@@ -187,7 +184,7 @@ async def test_a_store_that_a_silent_watch_misses_is_found_by_a_list(
             api,
             HeardStores(cluster, told),
             health,
-            monotonic_s=lambda: 0.0,
+            clock=SetClock(),
             watch_of=lambda _, __: SilentWatch(),
             resync_s=0.02,
         )

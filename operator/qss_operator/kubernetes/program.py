@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import aiohttp
 
-from qss_client.clock import SystemClock
+from qss_client.clock import Clock, SystemClock
 from qss_operator.http_pods import HttpPods
 from qss_operator.kubernetes.access.reviewers import Reviewers
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
@@ -37,7 +37,7 @@ async def run_operator(settings: OperatorSettings) -> None:
     stop = asyncio.Event()
     _take_signals(stop)
     clock, metrics = SystemClock(), OperatorMetrics()
-    health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
+    health = Health(HealthLimits(), clock=clock)
 
     def observe(verb: str, resource: str, code: str, seconds: float) -> None:
         metrics.requested(verb, resource, code, seconds)
@@ -68,7 +68,7 @@ async def _lead(
     session: aiohttp.ClientSession,
     leadership: Leadership,
     settings: OperatorSettings,
-    clock: SystemClock,
+    clock: Clock,
     metrics: OperatorMetrics,
     health: Health,
     stop: asyncio.Event,
@@ -84,7 +84,7 @@ async def _lead(
     stores = Stores(
         StoreContext(
             api=api,
-            pods_of=lambda access: HttpPods(session, access),
+            pods_of=lambda access: HttpPods(session, access, clock=clock),
             events=events,
             health=health,
             metrics=metrics,
@@ -92,20 +92,18 @@ async def _lead(
             defaults=settings.defaults,
             may_act=lambda: leadership.is_held,
             # Nodes belong to no namespace.
-            nodes=Nodes(api, may_read=not settings.namespaces, monotonic_s=clock.monotonic_s),
+            nodes=Nodes(api, may_read=not settings.namespaces, clock=clock),
             rounds=Rounds(settings.rounds_max, health),
         ),
         reviewers,
     )
-    watchdog = Watchdog(
-        lambda: leadership.held_until_s, monotonic_s=clock.monotonic_s, on_lost=_end_at_once
-    )
+    watchdog = Watchdog(lambda: leadership.held_until_s, clock=clock, on_lost=_end_at_once)
     try:
         await wait_for_stores(api, settings.namespaces, asyncio.sleep)
         async with leadership.held():
             health.is_leader = True
             with watchdog:
-                watches = Watches(api, stores, health, monotonic_s=clock.monotonic_s)
+                watches = Watches(api, stores, health, clock=clock)
                 watching = asyncio.create_task(watches.run(settings.namespaces))
                 binding = asyncio.create_task(reviewers.run())
                 stopping = asyncio.create_task(stop.wait())
@@ -127,7 +125,7 @@ def _take_signals(stop: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
 
 
-def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: SystemClock) -> Leadership:
+def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: Clock) -> Leadership:
     return Leadership(
         api,
         LeaseSettings(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qss_client.clock import SystemClock
+from qss_client.clock import Clock
 from qss_core.errors import Retry, StoreError
 from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
@@ -65,7 +65,7 @@ class StoreContext:
     events: Events
     health: Health
     metrics: OperatorMetrics
-    clock: SystemClock
+    clock: Clock
     defaults: PodDefaults
     may_act: Callable[[], bool]
     nodes: Nodes
@@ -86,11 +86,11 @@ class StoreLoop:
             namespace,
             store,
             self.names.selector,
-            monotonic_s=shared.clock.monotonic_s,
+            clock=shared.clock,
             on_missed=shared.health.missed,
         )
         self._resources = KubernetesResources(shared.api, self._cache, self._announce)
-        self._deletion = Deletion(shared.api, self._cache, self.names, shared.clock.monotonic_s)
+        self._deletion = Deletion(shared.api, self._cache, self.names, shared.clock)
         self._made_of: tuple[bool, str] | None = None
         self.access: PodAccess | None = None
         self.reconciler: StoreReconciler | None = None
@@ -117,15 +117,15 @@ class StoreLoop:
 
     async def run(self) -> None:
         """Rounds until the resource is gone or the task is cancelled."""
-        health, monotonic_s = self._shared.health, self._shared.clock.monotonic_s
-        health.due(self._title, monotonic_s())
+        health, clock = self._shared.health, self._shared.clock
+        health.due(self._title, clock.monotonic_s())
         while True:
             async with self._shared.rounds.of(self.names.namespace, self._title):
                 pause_s = await self._timed_round()
             if pause_s is None:
                 health.is_over(self._title)
                 return
-            health.due(self._title, monotonic_s() + pause_s)
+            health.due(self._title, clock.monotonic_s() + pause_s)
             await self._wait(pause_s)
 
     async def _wait(self, pause_s: float) -> None:
@@ -252,17 +252,16 @@ class StoreLoop:
 
     def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
         shared, cache = self._shared, self._cache
-        monotonic_s = shared.clock.monotonic_s
         names = StoreNames(
             namespace=self.names.namespace,
             store=self.names.store,
             scheme="http" if spec.access.tls_secret_name is None else "https",
         )
         defaults = shared.defaults
-        tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
-        self.access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
-        children = ChildrenApply(shared.api, cache, names, shared.defaults, self._tell, monotonic_s)
-        missing = MissingPods(shared.api, names, monotonic_s)
+        tokens = StoreTokens(shared.api, defaults.operator_service_account, shared.clock)
+        self.access = PodAccess(names, tokens, defaults.token_audience, shared.clock)
+        children = ChildrenApply(shared.api, cache, names, defaults, self._tell, shared.clock)
+        missing = MissingPods(shared.api, names, shared.clock)
         return StoreReconciler(
             names.store,
             resources=self._resources,
@@ -273,7 +272,7 @@ class StoreLoop:
                 shared.nodes,
                 spec.topology.spread_key,
                 missing,
-                Waits(monotonic_s),
+                Waits(shared.clock),
                 self.access,
             ),
             pods=shared.pods_of(self.access),

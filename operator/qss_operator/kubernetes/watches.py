@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.errors import KindNotServedError
 from qss_operator.kubernetes.api.kinds import (
@@ -92,7 +93,7 @@ class Watches:
         stores: Stores,
         health: Health,
         *,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
         sleep: Sleep = asyncio.sleep,
         watch_of: Callable[[str | None, Seen], Watch] = thread_of,
         resync_s: float = RESYNC_S,
@@ -102,7 +103,7 @@ class Watches:
         self._api = api
         self._stores = stores
         self._health = health
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._sleep = sleep
         self._watch_of = watch_of
         self._resync_s = resync_s
@@ -115,7 +116,7 @@ class Watches:
                 group.create_task(self._run_one(namespace))
 
     async def _run_one(self, namespace: str | None) -> None:
-        trouble = _Trouble(namespace, self._monotonic_s)
+        trouble = _Trouble(namespace, self._clock)
         while True:
             try:
                 await self._list(namespace)
@@ -168,15 +169,15 @@ class Watches:
 class _Trouble:
     """Logs the failures of one namespace, one line a minute, and chooses the next pause."""
 
-    def __init__(self, namespace: str | None, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, namespace: str | None, clock: Clock) -> None:
         self._where = f"the namespace {namespace}" if namespace else "the cluster"
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._told_at_s: float | None = None
         self._times = 0
 
     def tell(self, message: str) -> None:
         self._times += 1
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         if self._told_at_s is not None and now_s - self._told_at_s < _TOLD_EVERY_S:
             return
         self._told_at_s = now_s

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from qss_client.clock import SystemClock
+from qss_client.clock import Clock, SystemClock
 from qss_core.model import StoreName
 from qss_core.spec.fixed_members import WRITTEN_WITH
 from qss_operator.errors import StartFailedError
@@ -103,7 +103,7 @@ async def running_stores(
             aiohttp.ClientSession() as session,
         ):
             state.write_holder(names)
-            pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
+            pods = HttpPods(session, clock=clock, silent_after_s=_SILENT_AFTER_S)
             tasks = [
                 asyncio.create_task(_run_store(name, state, local, cluster, pods, clock))
                 for name in names
@@ -117,9 +117,7 @@ async def running_stores(
             mark_stopped(state, name, time_of(utc(clock)))
 
 
-async def _stored(
-    files: Sequence[Path], state: StateDirectory, clock: SystemClock
-) -> LocalResources:
+async def _stored(files: Sequence[Path], state: StateDirectory, clock: Clock) -> LocalResources:
     """Stores the resources of files, while no command changes them."""
     async with editing(state):
         # Prepare again: the stored resources may have changed before the lock was taken.
@@ -143,7 +141,7 @@ async def _run_store(
     resources: LocalResources,
     cluster: LocalCluster,
     pods: HttpPods,
-    clock: SystemClock,
+    clock: Clock,
 ) -> None:
     intervals = Intervals()
     reconciler = StoreReconciler(

@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
+from qss_client.clock import Clock
 from qss_core.errors import (
     HeadTooLargeError,
     HttpVersionError,
@@ -125,10 +126,10 @@ def unexpected(error: Exception, what: str) -> StoreError:
 # --- Middlewares
 
 
-def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
+def shell_middlewares(metrics: Metrics, clock: Clock, listener: str) -> list[Middleware]:
     """Turns errors into problem documents, and counts requests for the metrics of `listener`."""
     requests = metrics.requests
-    refusals = RefusalLog(listener, time.monotonic)
+    refusals = RefusalLog(listener, clock)
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -74,10 +74,13 @@ OPS_ROUTES: tuple[Route[OpsApi], ...] = (
 
 def make_ops_app(services: PodServices) -> web.Application:
     """The application of the ops port. It asks for no tokens, so it refuses foreign web pages."""
-    settings, metrics = services.settings, services.pod.metrics
+    pod, settings = services.pod, services.settings
     callers = Callers(settings.allowed_hosts, settings.allowed_origins)
     app = web.Application(
-        middlewares=[*shell_middlewares(metrics, "ops"), *browser_middlewares(callers)]
+        middlewares=[
+            *shell_middlewares(pod.metrics, pod.clock, "ops"),
+            *browser_middlewares(callers),
+        ]
     )
     add_routes(app, OpsApi(services), OPS_ROUTES)
     return app

@@ -3,11 +3,11 @@
 import asyncio
 import socket
 import ssl
-import time
 from typing import cast
 
 from aiohttp import hdrs, web
 
+from qss_client.clock import SystemClock
 from qss_store.http.connection.accept import Acceptor
 from qss_store.http.connection.limits import ConnectionPlaces
 from qss_store.http.connection.protocol import (
@@ -47,7 +47,7 @@ class _Site(web.BaseSite):
         self._port = port
         self._places = places
         self._limits = limits
-        self._turns = HeavyTurns(time.perf_counter)
+        self._turns = HeavyTurns(SystemClock())
 
     @property
     def name(self) -> str:

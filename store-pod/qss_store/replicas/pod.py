@@ -90,7 +90,7 @@ class Pod:
         self.recent = DecodedRows(settings.decoded_rows_bytes_max)
         most = settings.request_memory_bytes  # 0 where it is not set.
         self.request_memory = RequestMemory(most) if most else RequestMemory()
-        self.turns = HeavyTurns(clock.monotonic_s)
+        self.turns = HeavyTurns(clock)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self.send_signal = SendSignal()
         self._promises: dict[PartitionId, Support] = {}

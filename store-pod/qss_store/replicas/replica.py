@@ -93,7 +93,7 @@ class Replica:
         )
         self._end_at_start = changelog.log.end
         self.followers = FollowerProgress(
-            changelog, lambda: self.hello, self._now_s, self._acknowledged, self._prove
+            changelog, lambda: self.hello, context.clock, self._acknowledged, self._prove
         )
         self.format_change = FormatChange(
             engine, self.migration, self._views, changing, changelog.sync

@@ -6,8 +6,9 @@ and a point read would wait as long.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
+
+from qss_client.clock import Clock
 
 _OF_A_ROUND_S = 0.001
 
@@ -18,9 +19,9 @@ class HeavyTurns:
     Other work waits in order of arrival; in each round one waiting task continues.
     """
 
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        """`monotonic_s` must advance within a round."""
-        self._monotonic_s = monotonic_s
+    def __init__(self, clock: Clock) -> None:
+        """`clock` must advance within a round."""
+        self._now_s = clock.monotonic_s
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._spent_s = 0.0
         self._is_counted = False  # The next round begins with nothing spent.
@@ -65,11 +66,11 @@ class HeavyTurns:
 
     def begin(self) -> float:
         """Begins work that cannot wait; returns the time."""
-        self._began_s = self._monotonic_s()
+        self._began_s = self._now_s()
         return self._began_s
 
     def end(self) -> None:
-        self._spent_s += self._monotonic_s() - self._began_s
+        self._spent_s += self._now_s() - self._began_s
         self._count_round()
 
     def _count_round(self) -> None:

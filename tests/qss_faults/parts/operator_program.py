@@ -16,7 +16,7 @@ from pathlib import Path
 
 import aiohttp
 
-from qss_client.clock import SystemClock
+from qss_client.clock import Clock, SystemClock
 from qss_client.processes import is_alive
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName, Wire
 from qss_core.wire.losses import AcceptLossRequest
@@ -146,8 +146,8 @@ class SteppedResources(LocalResources):
 class SteppedPods(HttpPods):
     """Pods to which each word of the operator is a step."""
 
-    def __init__(self, session: aiohttp.ClientSession, steps: Steps) -> None:
-        super().__init__(session, silent_after_s=10.0)
+    def __init__(self, session: aiohttp.ClientSession, clock: Clock, steps: Steps) -> None:
+        super().__init__(session, clock=clock, silent_after_s=10.0)
         self._steps = steps
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
@@ -188,14 +188,14 @@ async def run(state: StateDirectory, store: StoreName) -> None:
     places = tuple(Place(**one) for one in read_yaml(places_file(state)))
     stored = state.read_resource(store)
     assert stored is not None, f"{state.path} has no store {store}"
-    cluster = MachinesCluster(state, places)
+    cluster, clock = MachinesCluster(state, places), SystemClock()
     async with aiohttp.ClientSession() as session:
         reconciler = StoreReconciler(
             store,
             resources=SteppedResources(state, resource_of(stored, state.read_status(store)), steps),
             cluster=cluster,
-            pods=SteppedPods(session, steps),
-            clock=SystemClock(),
+            pods=SteppedPods(session, clock, steps),
+            clock=clock,
             intervals=Intervals(),
         )
         await run_rounds(store, reconciler.run_round, cluster.wait_for_change, Intervals())

@@ -1,8 +1,8 @@
 """Fakes of clocks, event loops, API servers, clusters and pods, in memory.
 
-Time: `virtual_time` has the clock of one service, which the test sets, and event loops
-whose time needs no waiting, and `one_thread_loop` an event loop that runs the work of threads in a
-fixed order.
+Time: `virtual_time` has `SetClock`, the clock of one class or service, which the test sets, and
+event loops whose time needs no waiting. `one_thread_loop` is an event loop that runs the work of
+threads in a fixed order.
 
 Kubernetes: `toy_objects` keeps objects as the API server does, `toy_api_server` serves them over
 real HTTP and fails on demand, `watched_api_server` adds the watches that kopf needs, and

@@ -272,7 +272,7 @@ def controlled_by(stateful_set: Object) -> list[Object]:
 
 def store_context_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
     clock, numbers = cluster.clock, count()
-    health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
+    health = Health(HealthLimits(), clock=clock)
     return StoreContext(
         api=api,
         pods_of=lambda _: cluster,
@@ -282,6 +282,6 @@ def store_context_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
         clock=clock,
         defaults=PodDefaults(image="store:1", operator_service_account="qss-system/operator"),
         may_act=lambda: cluster.is_leader,
-        nodes=Nodes(api, may_read=True, monotonic_s=clock.monotonic_s),
+        nodes=Nodes(api, may_read=True, clock=clock),
         rounds=Rounds(1, health),
     )

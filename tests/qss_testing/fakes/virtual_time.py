@@ -2,7 +2,7 @@
 
 VirtualTimeLoop is for code without I/O: its time advances only while all tasks wait, and sleeps,
 timeouts and the loop's clock agree. ForwardLoop is for sockets: a test moves its time forward.
-SetClock is for one service without a loop of its own.
+SetClock is for one class or service without a loop of its own.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class LoopClock:
 
 @dataclass(slots=True)
 class SetClock:
-    """The clocks of an idle pod; the time is `now_s` until a test changes it."""
+    """The clock of one class, service or idle pod; its time is `now_s` until a test changes it."""
 
     now_s: float = 1_000_000.0
 

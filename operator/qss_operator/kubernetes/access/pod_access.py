@@ -3,10 +3,11 @@
 import base64
 import binascii
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from qss_client.clock import Clock
 from qss_core.audiences import own_audience
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PodAddress
@@ -40,13 +41,13 @@ class PodAccess:
         names: StoreNames,
         tokens: StoreTokens,
         common: str,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._names = names
         self._tokens = tokens
         self._own = own_audience(names.namespace, names.store)
         self._common = common
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._takes: dict[str, str] = {}  # By pod.
         # Uids of pods: while a StatefulSet is replaced for larger volumes, its pods have no owner.
         self._known: set[str] = set()
@@ -117,7 +118,7 @@ class PodAccess:
         if secret_name is None:
             self._context = self._authority = self._read_at_s = None
             return
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         if self._read_at_s is not None and now_s - self._read_at_s < _SECRET_READ_EVERY_S:
             return
         try:

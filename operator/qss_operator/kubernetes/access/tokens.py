@@ -1,10 +1,11 @@
 """The operator's own tokens for the pods of one store, by audience."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from qss_client.clock import Clock
 from qss_core.errors import Retry, StoreError
 from qss_operator.kubernetes.api.requests import Object
 
@@ -39,19 +40,19 @@ class _Held:
 class StoreTokens:
     """Tokens from TokenRequests, renewed when a fifth of their life is left."""
 
-    def __init__(
-        self, api: TokenApi, service_account: str, monotonic_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, api: TokenApi, service_account: str, clock: Clock) -> None:
         """`service_account` is the operator's NAMESPACE/NAME; empty: it has none."""
         self._api = api
         self._namespace, _, self._account = service_account.partition("/")
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._held: dict[str, _Held] = {}
 
     def of(self, audience: str) -> str | None:
         """The token for this audience; None if it was not requested or has expired."""
         held = self._held.get(audience)
-        return held.token if held is not None and self._monotonic_s() < held.ends_at_s else None
+        if held is None or self._clock.monotonic_s() >= held.ends_at_s:
+            return None
+        return held.token
 
     async def refresh(self, audiences: Iterable[str]) -> None:
         """Requests or renews tokens for these audiences, and drops all others.
@@ -63,11 +64,11 @@ class StoreTokens:
             del self._held[audience]
         for audience in sorted(wanted):
             held = self._held.get(audience)
-            if held is None or self._monotonic_s() >= held.renew_at_s:
+            if held is None or self._clock.monotonic_s() >= held.renew_at_s:
                 await self._renew(audience)
 
     async def _renew(self, audience: str) -> None:
-        asked_at_s = self._monotonic_s()
+        asked_at_s = self._clock.monotonic_s()
         try:
             answer = await self._api.create_token(self._namespace, self._account, audience, _LIFE_S)
             token, life_s = _read(answer)

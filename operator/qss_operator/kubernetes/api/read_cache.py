@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from qss_client.clock import Clock
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object
 
@@ -51,7 +52,7 @@ class ReadCache:
         store: str,
         selector: str,
         *,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
         on_missed: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Reads no object; `on_missed` gets a kind that changed although no watch reported it.
@@ -62,7 +63,7 @@ class ReadCache:
         self._namespace = namespace
         self._store = store
         self._selector = selector
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._on_missed = on_missed
         self._answers: dict[Kind, _Answer] = {}
         self._news: Counter[Kind] = Counter()  # Changes by kind: one during a read outdates it.
@@ -106,9 +107,9 @@ class ReadCache:
 
     async def _read(self, kind: Kind, ask: Callable[[], Awaitable[list[Object]]]) -> list[Object]:
         answer = self._answers.get(kind)
-        if answer is not None and self._monotonic_s() - answer.read_at_s <= answer.trust_s:
+        if answer is not None and self._clock.monotonic_s() - answer.read_at_s <= answer.trust_s:
             return answer.objects
-        before, started_s = self._news[kind], self._monotonic_s()
+        before, started_s = self._news[kind], self._clock.monotonic_s()
         objects = await ask()
         if self._news[kind] != before:
             return objects

@@ -12,6 +12,7 @@ from itertools import count
 
 from aiohttp import web
 
+from qss_client.clock import Clock
 from qss_operator.metrics import OperatorMetrics
 
 _TICK_S = 0.1
@@ -38,23 +39,23 @@ class _Round:
 class Health:
     """Collects the signs of life of the operator's parts."""
 
-    def __init__(self, limits: HealthLimits, *, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, limits: HealthLimits, *, clock: Clock) -> None:
         """Begins as a follower that has not reached the API server."""
         self._limits = limits
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._heard_s: dict[str, float] = {}
         self._missed: Counter[str] = Counter()
         self._rounds: dict[int, _Round] = {}
         self._due_s: dict[str, float] = {}
         self._numbers = count()
-        self._turned_s = monotonic_s()
+        self._turned_s = clock.monotonic_s()
         self._lag_s = 0.0
         self.is_leader = False
         self.has_reached_api = False
 
     def heard(self, kind: str) -> None:
         """Notes that a watch of this kind began, or got an event or a bookmark."""
-        self._heard_s[kind] = self._monotonic_s()
+        self._heard_s[kind] = self._clock.monotonic_s()
         self._missed.pop(kind, None)
 
     def missed(self, kind: str) -> None:
@@ -70,7 +71,7 @@ class Health:
         """Counts the block as a round of this store."""
         self._due_s.pop(store, None)
         number = next(self._numbers)
-        self._rounds[number] = _Round(store, self._monotonic_s())
+        self._rounds[number] = _Round(store, self._clock.monotonic_s())
         try:
             yield
         finally:
@@ -82,7 +83,7 @@ class Health:
 
     def due_by_now(self, store: str) -> None:
         """As `due` with the present time, unless an earlier time is known."""
-        self._due_s.setdefault(store, self._monotonic_s())
+        self._due_s.setdefault(store, self._clock.monotonic_s())
 
     def is_over(self, store: str) -> None:
         """Notes that no round is due: the store is gone, or waits for its namespace's slot."""
@@ -91,13 +92,13 @@ class Health:
     async def watch_loop(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Measures stalls of the event loop, until it is cancelled."""
         while True:
-            before_s = self._turned_s = self._monotonic_s()
+            before_s = self._turned_s = self._clock.monotonic_s()
             await sleep(_TICK_S)
-            self._lag_s = max(self._lag_s, self._monotonic_s() - before_s - _TICK_S)
+            self._lag_s = max(self._lag_s, self._clock.monotonic_s() - before_s - _TICK_S)
 
     def watch_ages_s(self) -> dict[str, float]:
         """The seconds since each watch was last heard, by kind."""
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         return {kind: now_s - heard_s for kind, heard_s in self._heard_s.items()}
 
     def take_lag_s(self) -> float:
@@ -108,7 +109,7 @@ class Health:
     def problems(self) -> list[str]:
         """The reasons to restart this process; empty while it is healthy."""
         limits = self._limits
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         problems = [
             f"the watch of {kind} did not report {missed} changes"
             for kind, missed in self._missed.items()

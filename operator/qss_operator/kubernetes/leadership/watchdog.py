@@ -5,6 +5,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from qss_client.clock import Clock
+
 _LOST = "ran out while the event loop was blocked"
 
 
@@ -15,14 +17,14 @@ class Watchdog:
         self,
         held_until_s: Callable[[], float | None],
         *,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
         on_lost: Callable[[str], None],
         grace_s: float = 1.0,
         interval_s: float = 0.5,
     ) -> None:
         """`grace_s` is for the event loop to do the same; it must end before the lease does."""
         self._held_until_s = held_until_s
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._on_lost = on_lost
         self._grace_s = grace_s
         self._interval_s = interval_s
@@ -45,6 +47,6 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
             until_s = self._held_until_s()
-            if until_s is not None and self._monotonic_s() > until_s + self._grace_s:
+            if until_s is not None and self._clock.monotonic_s() > until_s + self._grace_s:
                 self._on_lost(_LOST)
                 return

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from qss_client.clock import Clock
 from qss_core.spec.resource import StoreSpec
 from qss_operator.backoff import Backoff
 from qss_operator.errors import NameTakenError
@@ -72,7 +73,7 @@ class ChildrenApply:
         names: StoreNames,
         defaults: PodDefaults,
         tell: Tell,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
     ) -> None:
         """`tell` posts an event about the store."""
         self._api = api
@@ -80,7 +81,7 @@ class ChildrenApply:
         self._names = names
         self._defaults = defaults
         self._tell = tell
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._owner: Object = {}
         self._spec: StoreSpec | None = None
         self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
@@ -227,7 +228,7 @@ class ChildrenApply:
         if failure is not None and failure.tried == size:
             refused = growth_refused(size, failure.error.message)
         growth = plan_growth(size, claims, _set_size(found), refused)
-        if self._growth.is_due(PERSISTENT_VOLUME_CLAIMS, size, self._monotonic_s()):
+        if self._growth.is_due(PERSISTENT_VOLUME_CLAIMS, size, self._clock.monotonic_s()):
             await self._grow_claims(growth.claims, size)
         if growth.remake_set:
             await self._remake_set(found)
@@ -242,7 +243,7 @@ class ChildrenApply:
                 )
                 self._cache.written(PERSISTENT_VOLUME_CLAIMS, written)
         except (ForbiddenError, InvalidError) as error:
-            now_s = self._monotonic_s()
+            now_s = self._clock.monotonic_s()
             if self._growth.failed(PERSISTENT_VOLUME_CLAIMS, size, error, now_s):
                 self._tell(RESIZE_REFUSED, growth_refused(size, error.message))
         else:

@@ -6,10 +6,11 @@ no finalizer, and Kubernetes deletes its children with it.
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from qss_client.clock import Clock
 from qss_core.spec.resource import WhenDeleted
 from qss_core.text import listed
 from qss_operator.kubernetes.api.client import KubernetesApi
@@ -35,13 +36,13 @@ class Deletion:
         api: KubernetesApi,
         cache: ReadCache,
         names: StoreNames,
-        monotonic_s: Callable[[], float],
+        clock: Clock,
     ) -> None:
         """It deletes nothing before the resource is deleted."""
         self._api = api
         self._cache = cache
         self._names = names
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._told_next_s = -math.inf
         self._gone_at_s: float | None = None
 
@@ -63,7 +64,7 @@ class Deletion:
 
         Such claims hold no data, and a later store of the same name would wait for them.
         """
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         if self._gone_at_s is None:
             self._gone_at_s = now_s
         try:
@@ -97,7 +98,7 @@ class Deletion:
     async def run_round(self, store: Object) -> str | None:
         """Does the next step; returns what it waits for, at most once in a while."""
         waits = await self._next_step(store)
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         if waits is None or now_s < self._told_next_s:
             return None
         self._told_next_s = now_s + _TOLD_EVERY_S

@@ -3,9 +3,10 @@
 Only the events of a StatefulSet have the reason why it cannot create a pod.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.names import StoreNames
@@ -39,12 +40,10 @@ class EventReader(Protocol):
 class MissingPods:
     """Measures how long pods of one store are missing, and finds the reasons."""
 
-    def __init__(
-        self, api: EventReader, names: StoreNames, monotonic_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, api: EventReader, names: StoreNames, clock: Clock) -> None:
         self._api = api
         self._names = names
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._since_s: dict[int, float] = {}
         self._asked_at_s: float | None = None
         self._events: list[Object] = []
@@ -53,7 +52,7 @@ class MissingPods:
         self, stateful_set: Object | None, replicas: int, pods: Mapping[str, Object]
     ) -> dict[int, str]:
         """The troubles of pods that have been missing for some seconds, by ordinal."""
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         missing = [one for one in range(replicas) if self._names.pod(one) not in pods]
         self._since_s = {one: self._since_s.get(one, now_s) for one in missing}
         late = [one for one in missing if now_s - self._since_s[one] >= _PATIENCE_S]
@@ -88,8 +87,8 @@ class MissingPods:
 class Waits:
     """Measures how long pods of one store wait for a node or a volume."""
 
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._since_s: dict[int, float] = {}
 
     def trouble(self, ordinal: int, waits: str | None) -> str | None:
@@ -97,7 +96,7 @@ class Waits:
         if waits is None:
             self._since_s.pop(ordinal, None)
             return None
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         since_s = self._since_s.setdefault(ordinal, now_s)
         return waits if now_s - since_s >= _WAIT_S else None
 

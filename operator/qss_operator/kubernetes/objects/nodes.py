@@ -5,9 +5,10 @@ and every `_CORDONED_S` while the node is cordoned, since stores may wait for th
 watch would hear of every node of the cluster, and needs the right to list them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from qss_client.clock import Clock
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.kinds import NODES
 from qss_operator.kubernetes.api.read_cache import ReadApi
@@ -29,11 +30,11 @@ class Node:
 class Nodes:
     """The nodes by name, as they were read last."""
 
-    def __init__(self, api: ReadApi, *, may_read: bool, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, api: ReadApi, *, may_read: bool, clock: Clock) -> None:
         """Without `may_read` no node is known: an operator of some namespaces reads no nodes."""
         self._api = api
         self._may_read = may_read
-        self._monotonic_s = monotonic_s
+        self._clock = clock
         self._seen: dict[str, tuple[Node, float]] = {}
 
     async def of(self, name: str | None) -> Node:
@@ -50,7 +51,7 @@ class Nodes:
     async def _read(self, name: str | None, trust_s: float) -> Node:
         if not name or not self._may_read:
             return Node()
-        now_s = self._monotonic_s()
+        now_s = self._clock.monotonic_s()
         node, read_at_s = self._seen.get(name, (Node(), None))
         if read_at_s is not None and now_s - read_at_s < trust_s:
             return node

@@ -38,7 +38,7 @@ def make_internal_app(
     )
     app = web.Application(
         middlewares=[
-            *shell_middlewares(pod.metrics, "internal"),
+            *shell_middlewares(pod.metrics, pod.clock, "internal"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *browser_middlewares(callers_of(settings, guard)),
             *access_middlewares(guard, callers_by_path(INTERNAL_ROUTES)),

@@ -46,7 +46,7 @@ def make_query_app(
     )
     app = web.Application(
         middlewares=[
-            *shell_middlewares(pod.metrics, "query"),
+            *shell_middlewares(pod.metrics, pod.clock, "query"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *browser_middlewares(callers),
             *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),

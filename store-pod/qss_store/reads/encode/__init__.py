@@ -18,6 +18,6 @@ of `json` equal those of the writers of single rows, so a new member goes into b
 The members of a row follow the `shape` of the plan, not the store's format alone: a KeyQuery hides
 timestamps. A row with times but without a timestamp shows the time of its key.
 
-The package uses `plans` and `codec`, and no replica. Tests: `test_row_encoders`, `test_row_writers`
+The package uses `plans` and `codec`, and no replica. Tests: `test_row_encoders`, `test_codec`
 and `test_timed_rows` in `tests/unit/qss_store/reads`.
 """

@@ -18,6 +18,6 @@ The time of a request is shared among the replicas that may still be asked. `bud
 bytes and time left to a scan, `trace` the times of layers if the client asks for them.
 
 The package is below `plans` and all readers; it uses `replicas`, `storage.views` and the client's
-`known_pods`. Tests: `test_replica_router`, `test_scatter`, `test_peer_lines` (unit),
+`known_pods`. Tests: `test_replica_router`, `test_scatter`, `test_peer_reads` (unit),
 `test_silent_peers` and `test_queries_failures` (integration).
 """

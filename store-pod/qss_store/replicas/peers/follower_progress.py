@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from qss_client.clock import Clock
 from qss_core.errors import (
     CorruptionError,
     MalformedRequestError,
@@ -62,7 +63,7 @@ class FollowerProgress:
         self,
         changelog: Changelog,
         hello: Callable[[], Hello],
-        monotonic_s: Callable[[], float],
+        clock: Clock,
         acknowledged: Callable[[], None],
         compared: Callable[[], None],
     ) -> None:
@@ -73,7 +74,7 @@ class FollowerProgress:
         self._compared = compared
         self._changelog = changelog
         self._hello = hello
-        self._now_s = monotonic_s
+        self._now_s = clock.monotonic_s
         self._acknowledged = acknowledged
         self._peers = active.Peers(epoch=_NO_EPOCH, next={})
         self._lease = Lease(epoch=_NO_EPOCH)

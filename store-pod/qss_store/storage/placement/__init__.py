@@ -18,6 +18,6 @@ depend on the puts of a key and not on their order.
 
 `replicas.views.uncommitted` places staged rows by the same code, over a view in the place of the
 engine. A change here changes both. The package uses `family_names`, `index_keys` and `engine`, and
-writes nothing itself. Tests: `test_placement`, `test_version_history` and `test_indexing` (unit),
+writes nothing itself. Tests: `test_placement`, `test_version_history` and `test_index_keys` (unit),
 `tests/contract/test_versions.py` and `test_segmented.py`.
 """

@@ -7,27 +7,18 @@ import pytest
 
 from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serve_ops
 from qss_operator.metrics import OperatorMetrics
-
-
-class Seconds:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from qss_testing.fakes.virtual_time import SetClock
 
 
 @pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
-def health(seconds: Seconds) -> Health:
+def health(clock: SetClock) -> Health:
     limits = HealthLimits(round_s=60.0, loop_lag_s=1000.0)
-    return Health(limits, monotonic_s=seconds)
+    return Health(limits, clock=clock)
 
 
 @pytest.fixture
@@ -47,16 +38,16 @@ async def get(url: str) -> tuple[int, str]:
 
 
 async def test_a_round_that_never_ends_makes_the_operator_restart(
-    url: str, health: Health, seconds: Seconds
+    url: str, health: Health, clock: SetClock
 ) -> None:
     with health.round_of("shop/words"):
-        seconds.now += 61
+        clock.now_s += 61
         assert await get(f"{url}/livez") == (503, "a round of shop/words runs for 61 s\n")
     assert await get(f"{url}/livez") == (200, "ok\n")
 
 
-def test_an_event_loop_that_does_not_turn_is_a_problem(health: Health, seconds: Seconds) -> None:
-    seconds.now += 1001
+def test_an_event_loop_that_does_not_turn_is_a_problem(health: Health, clock: SetClock) -> None:
+    clock.now_s += 1001
     assert health.problems() == ["the event loop is late by 1001 s"]
 
 
@@ -74,11 +65,11 @@ async def test_leader_and_follower_are_ready_once_the_api_server_answered(
 
 
 async def test_the_metrics_show_what_happened(
-    url: str, health: Health, metrics: OperatorMetrics, seconds: Seconds
+    url: str, health: Health, metrics: OperatorMetrics, clock: SetClock
 ) -> None:
     health.heard("pods")
     health.is_leader = True
-    seconds.now += 7
+    clock.now_s += 7
     metrics.reconciled("settled", 0.2)
     metrics.started(0.05)
     metrics.failed("CONFLICT")
@@ -141,7 +132,7 @@ async def test_the_metrics_of_a_store_show_its_changes_and_go_with_it(
 
 
 async def test_the_longest_delay_of_the_event_loop_is_told_once(
-    health: Health, seconds: Seconds
+    health: Health, clock: SetClock
 ) -> None:
     delays = iter([0.1, 2.1, 0.1])
 
@@ -149,7 +140,7 @@ async def test_the_longest_delay_of_the_event_loop_is_told_once(
         delay = next(delays, None)
         if delay is None:
             raise TimeoutError
-        seconds.now += delay
+        clock.now_s += delay
 
     with pytest.raises(TimeoutError):
         await health.watch_loop(sleep)
@@ -167,16 +158,16 @@ def test_a_watch_that_keeps_changes_to_itself_is_a_problem_until_it_speaks(healt
 
 
 def test_a_round_that_is_due_and_does_not_come_is_a_problem(
-    health: Health, seconds: Seconds
+    health: Health, clock: SetClock
 ) -> None:
-    health.due("shop/words", seconds.now + 10)
-    seconds.now += 70
+    health.due("shop/words", clock.now_s + 10)
+    clock.now_s += 70
     assert health.problems() == []
-    seconds.now += 1
+    clock.now_s += 1
     assert health.problems() == ["a round of shop/words should have begun 61 s ago"]
     with health.round_of("shop/words"):
         assert health.problems() == []
-    health.due("shop/words", seconds.now)
+    health.due("shop/words", clock.now_s)
     health.is_over("shop/words")
-    seconds.now += 1000 - 81
+    clock.now_s += 1000 - 81
     assert health.problems() == []

@@ -12,6 +12,7 @@ from qss_operator.kubernetes.access.tokens import StoreTokens, TokenRequestError
 from qss_operator.kubernetes.api.errors import ForbiddenError
 from qss_operator.kubernetes.api.kinds import Kind
 from qss_operator.kubernetes.names import StoreNames
+from qss_testing.fakes.virtual_time import SetClock
 
 NAMES = StoreNames(namespace="shop", store=StoreName("words"), scheme="https")
 OWN, COMMON = "queryablestate.dev/shop/words", "queryablestate.dev"
@@ -60,15 +61,6 @@ class Issuer:
         return {"spec": {"expirationSeconds": self.life_s}, "status": {"token": token}}
 
 
-class Moment:
-    """A clock that only the test advances."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def pod_spec(audience: str | None) -> dict[str, Any]:
     arguments = ["--store=words", *([f"--token-audience={audience}"] if audience else [])]
     return {"containers": [{"name": "store", "args": arguments}]}
@@ -87,13 +79,13 @@ def set_of(audience: str, uid: str = "set") -> dict[str, Any]:
 OLDER, NEWER = set_of(COMMON), set_of(OWN)
 
 
-def access_of(issuer: Issuer, moment: Moment, account: str = "system/operator") -> PodAccess:
-    return PodAccess(NAMES, StoreTokens(issuer, account, moment), COMMON, moment)
+def access_of(issuer: Issuer, clock: SetClock, account: str = "system/operator") -> PodAccess:
+    return PodAccess(NAMES, StoreTokens(issuer, account, clock), COMMON, clock)
 
 
 async def test_each_pod_is_shown_the_token_that_it_takes_and_no_other_stores() -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment)
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock)
     pods = {
         "words-0": pod_that_takes(OWN),
         "words-1": pod_that_takes(COMMON),
@@ -116,8 +108,8 @@ async def test_each_pod_is_shown_the_token_that_it_takes_and_no_other_stores() -
 
 
 async def test_a_store_that_asks_nobody_gets_no_token_whatever_its_pods_say() -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment)
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock)
     pods = {"words-0": pod_that_takes(None), "words-1": pod_that_takes(COMMON)}
     await access.refresh_tokens(pods, OLDER, checks_callers=False)
     assert [access.headers(NAMES.address(number)) for number in range(2)] == [{}, {}]
@@ -136,8 +128,8 @@ async def test_a_store_that_asks_nobody_gets_no_token_whatever_its_pods_say() ->
 async def test_the_common_token_is_for_pods_of_a_set_that_names_it(
     stateful_set: dict[str, Any] | None, owner: str, shown: str | None
 ) -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment)
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock)
     pods = {"words-0": pod_that_takes(COMMON, owner)}
     await access.refresh_tokens(pods, stateful_set, checks_callers=True)
     expected = {} if shown is None else {"Authorization": f"Bearer {shown}#1"}
@@ -146,7 +138,7 @@ async def test_the_common_token_is_for_pods_of_a_set_that_names_it(
 
 
 async def test_a_pod_with_the_label_of_a_store_is_shown_nothing() -> None:
-    access = access_of(Issuer(), Moment())
+    access = access_of(Issuer(), SetClock(0.0))
     pods = {"words-0": pod_that_takes(OWN), "words-1": pod_that_takes(OWN, "other", "rogue")}
     pods["words-2"] = {"metadata": {"uid": "alone"}, "spec": pod_spec(OWN)}
     await access.refresh_tokens(pods, NEWER, checks_callers=True)
@@ -155,7 +147,7 @@ async def test_a_pod_with_the_label_of_a_store_is_shown_nothing() -> None:
 
 
 async def test_pods_of_a_set_that_is_made_again_are_known_meanwhile() -> None:
-    access = access_of(Issuer(), Moment())
+    access = access_of(Issuer(), SetClock(0.0))
     pods = {"words-0": pod_that_takes(COMMON)}
     again = set_of(OWN, "new set")
     for now in (OLDER, None, set_of(COMMON, "new set")):
@@ -166,37 +158,37 @@ async def test_pods_of_a_set_that_is_made_again_are_known_meanwhile() -> None:
 
 
 async def test_an_operator_without_an_account_shows_nothing() -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment, account="")
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock, account="")
     await access.refresh_tokens({"words-0": pod_that_takes(OWN)}, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {}
     assert issuer.asked == []
 
 
 async def test_a_token_is_kept_for_four_fifths_of_its_life() -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment)
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock)
     pods = {"words-0": pod_that_takes(OWN)}
-    for moment.now_s, number in ((0.0, 1), (799.0, 1), (800.0, 2), (1599.0, 2), (1600.0, 3)):
+    for clock.now_s, number in ((0.0, 1), (799.0, 1), (800.0, 2), (1599.0, 2), (1600.0, 3)):
         await access.refresh_tokens(pods, OLDER, checks_callers=True)
         shown = access.headers(NAMES.address(0))
-        assert shown == {"Authorization": f"Bearer {OWN}#{number}"}, moment.now_s
+        assert shown == {"Authorization": f"Bearer {OWN}#{number}"}, clock.now_s
 
 
 async def test_a_token_that_cannot_be_renewed_is_shown_until_it_ends_and_then_nothing_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    issuer, moment = Issuer(), Moment()
-    access = access_of(issuer, moment)
+    issuer, clock = Issuer(), SetClock(0.0)
+    access = access_of(issuer, clock)
     pods = {"words-0": pod_that_takes(OWN), "words-1": pod_that_takes(COMMON)}
     await access.refresh_tokens(pods, OLDER, checks_callers=True)
     issuer.refusal = ForbiddenError("the operator may not create serviceaccounts/token")
-    moment.now_s = 999.0
+    clock.now_s = 999.0
     await access.refresh_tokens(pods, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {"Authorization": f"Bearer {OWN}#2"}
     assert f"no token with the audience {OWN}: the operator may not create" in caplog.text
     assert "#" not in caplog.text, "no token is in the log"
-    moment.now_s = 1100.0
+    clock.now_s = 1100.0
     with pytest.raises(TokenRequestError, match="may not create serviceaccounts/token"):
         await access.refresh_tokens(pods, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {}
@@ -223,7 +215,7 @@ def test_a_certificate_without_an_authority_vouches_for_itself() -> None:
 
 async def test_what_is_no_certificate_is_said_and_asked_for_again() -> None:
     secrets = Secrets(secret(tls_crt="not a PEM", tls_key="k"))
-    access = access_of(Issuer(), Moment())
+    access = access_of(Issuer(), SetClock(0.0))
     for _ in range(2):
         with pytest.raises(TlsSecretError, match="holds no certificate"):
             await access.refresh(secrets, "words-tls")
@@ -232,5 +224,5 @@ async def test_what_is_no_certificate_is_said_and_asked_for_again() -> None:
 
 async def test_a_store_without_a_certificate_needs_no_secret() -> None:
     secrets = Secrets(None)
-    await access_of(Issuer(), Moment()).refresh(secrets, None)
+    await access_of(Issuer(), SetClock(0.0)).refresh(secrets, None)
     assert secrets.asked == 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from qss_operator.kubernetes.api.kinds import PODS, STORES, Kind
 from qss_operator.kubernetes.api.read_cache import TRUST_S, ReadCache
 from qss_operator.kubernetes.api.requests import Object
+from qss_testing.fakes.virtual_time import SetClock
 
 
 class Server:
@@ -34,10 +35,10 @@ def named(name: str, version: str) -> Object:
     return {"metadata": {"name": name, "resourceVersion": version}}
 
 
-def make() -> tuple[Server, ReadCache, list[float]]:
-    server, now_s = Server(), [0.0]
-    cache = ReadCache(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
-    return server, cache, now_s
+def make() -> tuple[Server, ReadCache, SetClock]:
+    server, clock = Server(), SetClock(0.0)
+    cache = ReadCache(server, "shop", "words", "of=words", clock=clock)
+    return server, cache, clock
 
 
 async def test_what_did_not_change_is_asked_for_once() -> None:
@@ -88,10 +89,10 @@ async def test_our_own_writes_are_known_without_a_read() -> None:
 
 
 async def test_an_answer_is_trusted_longer_each_time_that_it_is_found_unchanged() -> None:
-    server, cache, now_s = make()
+    server, cache, clock = make()
     read_at_s = list[int]()
     for now in range(3000):
-        now_s[0], before = float(now), len(server.asked)
+        clock.now_s, before = float(now), len(server.asked)
         await cache.children(PODS)
         if len(server.asked) > before:
             read_at_s.append(now)
@@ -99,12 +100,12 @@ async def test_an_answer_is_trusted_longer_each_time_that_it_is_found_unchanged(
 
 
 async def test_a_pod_that_went_before_the_watch_began_is_found_gone_soon() -> None:
-    server, cache, now_s = make()
+    server, cache, clock = make()
     await cache.children(PODS)
     server.pods = []  # The watch began after the pod was deleted, so it reports nothing about it.
-    now_s[0] = TRUST_S
+    clock.now_s = TRUST_S
     assert await cache.children(PODS)
-    now_s[0] = TRUST_S + 0.1
+    clock.now_s = TRUST_S + 0.1
     assert await cache.children(PODS) == {}
 
 
@@ -115,16 +116,14 @@ async def test_a_deleted_store_is_none() -> None:
 
 
 async def test_a_change_that_no_watch_reported_is_counted_unless_the_watch_may_be_younger() -> None:
-    server, now_s, missed = Server(), [0.0], list[str]()
-    cache = ReadCache(
-        server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0], on_missed=missed.append
-    )
+    server, clock, missed = Server(), SetClock(0.0), list[str]()
+    cache = ReadCache(server, "shop", "words", "of=words", clock=clock, on_missed=missed.append)
     await cache.children(PODS)
     server.pods = [named("words-0", "6")]
-    for now_s[0] in (20.0, 40.0):
+    for clock.now_s in (20.0, 40.0):
         await cache.children(PODS)
     assert missed == [], "the first answer may be older than the watch; the second is unchanged"
     server.pods = [named("words-0", "7")]
-    now_s[0] = 100.0
+    clock.now_s = 100.0
     await cache.children(PODS)
     assert missed == ["pods"]

@@ -6,15 +6,7 @@ import pytest
 
 from qss_operator.kubernetes.leadership.health import Health, HealthLimits
 from qss_operator.kubernetes.rounds import Rounds, RoundTooLongError, within
-
-
-class Moment:
-    """A clock that only the test advances."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from qss_testing.fakes.virtual_time import SetClock
 
 
 async def turn() -> None:
@@ -24,12 +16,12 @@ async def turn() -> None:
 
 
 async def test_slow_pods_of_one_namespace_hold_up_no_other_one_nor_end_the_operator() -> None:
-    moment = Moment()
-    health = Health(HealthLimits(round_s=300.0, loop_lag_s=1000.0), monotonic_s=moment)
+    clock = SetClock(0.0)
+    health = Health(HealthLimits(round_s=300.0, loop_lag_s=1000.0), clock=clock)
     rounds, begun, may_end = Rounds(4, health), list[str](), asyncio.Event()
 
     async def slow(title: str) -> None:
-        health.due(title, moment())
+        health.due(title, clock.monotonic_s())
         async with rounds.of("evil", title):
             with health.round_of(title):
                 begun.append(title)
@@ -40,11 +32,11 @@ async def test_slow_pods_of_one_namespace_hold_up_no_other_one_nor_end_the_opera
             group.create_task(slow(f"evil/{number}"))
         await turn()
         assert len(begun) == 2, "half of the slots"
-        moment.now_s = 299.0
+        clock.now_s = 299.0
         for _ in range(2):
             async with rounds.of("good", "good/words"), rounds.of("good", "good/birds"):
                 pass
-        moment.now_s = 301.0
+        clock.now_s = 301.0
         told = health.problems()
         assert len(told) == 2, "rounds that run are told; those that wait for their own are not"
         assert all("runs for 301 s" in one for one in told)
@@ -54,14 +46,14 @@ async def test_slow_pods_of_one_namespace_hold_up_no_other_one_nor_end_the_opera
 
 
 async def test_a_store_that_waits_for_a_free_slot_is_told() -> None:
-    moment = Moment()
-    health = Health(HealthLimits(round_s=300.0, loop_lag_s=1000.0), monotonic_s=moment)
+    clock = SetClock(0.0)
+    health = Health(HealthLimits(round_s=300.0, loop_lag_s=1000.0), clock=clock)
     rounds = Rounds(1, health)
     async with rounds.of("one", "one/words"):
         health.is_over("one/words")
         waiting = asyncio.create_task(rounds.of("other", "other/words").__aenter__())
         await turn()
-        moment.now_s = 301.0
+        clock.now_s = 301.0
         assert health.problems() == ["a round of other/words should have begun 301 s ago"]
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -3,14 +3,20 @@
 import threading
 
 from qss_operator.kubernetes.leadership.watchdog import Watchdog
+from qss_testing.fakes.virtual_time import SetClock
 
 
 def test_a_lease_that_ran_out_is_lost_without_the_event_loop() -> None:
     lost = threading.Event()
-    seconds = iter([10.0, 10.9, 11.1])
+    clock, seconds = SetClock(), iter([10.0, 10.9, 11.1])
+
+    def held_until_s() -> float:
+        clock.now_s = next(seconds)
+        return 10.0
+
     watchdog = Watchdog(
-        lambda: 10.0,
-        monotonic_s=lambda: next(seconds),
+        held_until_s,
+        clock=clock,
         on_lost=lambda _: lost.set(),
         grace_s=1.0,
         interval_s=0.001,
@@ -27,9 +33,7 @@ def test_what_is_not_held_is_not_lost() -> None:
     def held_until_s() -> None:
         looks.release()
 
-    watchdog = Watchdog(
-        held_until_s, monotonic_s=lambda: 1e9, on_lost=lost.append, interval_s=0.001
-    )
+    watchdog = Watchdog(held_until_s, clock=SetClock(1e9), on_lost=lost.append, interval_s=0.001)
     with watchdog:
         assert looks.acquire(timeout=10)
         assert looks.acquire(timeout=10)

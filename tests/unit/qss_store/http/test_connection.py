@@ -7,7 +7,6 @@ before the handler begins, and after the handler returned but before the answer 
 import asyncio
 import itertools
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE
 
+from qss_client.clock import SystemClock
 from qss_store.http.connection.limits import ConnectionPlaces
 from qss_store.http.connection.protocol import LISTENER_LIMITS, Connection, ListenerLimits
 from qss_store.runtime.heavy_turns import HeavyTurns
@@ -87,7 +87,7 @@ class Talk:
             None,
             ConnectionPlaces(10),
             self.limits,
-            HeavyTurns(time.perf_counter),
+            HeavyTurns(SystemClock()),
             loop=asyncio.get_running_loop(),
             access_log=None,
         )

@@ -5,26 +5,17 @@ import asyncio
 import pytest
 
 from qss_store.runtime.heavy_turns import HeavyTurns
+from qss_testing.fakes.virtual_time import SetClock
 
 
-class Time:
-    """A clock that only the test advances."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-async def rounds_of(turns: HeavyTurns, time: Time, works: int, takes_s: float) -> list[int]:
+async def rounds_of(turns: HeavyTurns, clock: SetClock, works: int, takes_s: float) -> list[int]:
     """The rounds of the event loop in which these works began."""
     began, current, is_over = list[int](), 0, False
 
     async def work() -> None:
         async with turns:
             began.append(current)
-            time.now += takes_s
+            clock.now_s += takes_s
 
     async def count_rounds() -> None:
         nonlocal current
@@ -40,23 +31,23 @@ async def rounds_of(turns: HeavyTurns, time: Time, works: int, takes_s: float) -
 
 
 async def test_short_work_is_done_in_one_round() -> None:
-    time = Time()
-    assert len({*await rounds_of(HeavyTurns(time), time, 5, 0.0001)}) == 1
+    clock = SetClock()
+    assert len({*await rounds_of(HeavyTurns(clock), clock, 5, 0.0001)}) == 1
 
 
 async def test_of_long_work_one_piece_is_done_in_each_round() -> None:
-    time = Time()
-    began = await rounds_of(HeavyTurns(time), time, 5, 0.005)
+    clock = SetClock()
+    began = await rounds_of(HeavyTurns(clock), clock, 5, 0.005)
     assert began == sorted({*began})
 
 
 async def test_work_that_no_longer_waits_gives_its_turn_to_the_next() -> None:
-    time = Time()
-    turns, done = HeavyTurns(time), list[str]()
+    clock = SetClock()
+    turns, done = HeavyTurns(clock), list[str]()
 
     async def work(name: str) -> None:
         async with turns:
-            time.now += 1
+            clock.now_s += 1
             done.append(name)
 
     first, gone, second = (asyncio.create_task(work(one)) for one in ("first", "gone", "second"))
@@ -70,12 +61,12 @@ async def test_work_that_no_longer_waits_gives_its_turn_to_the_next() -> None:
 
 
 async def test_work_that_fails_has_had_its_turn() -> None:
-    time = Time()
-    turns = HeavyTurns(time)
+    clock = SetClock()
+    turns = HeavyTurns(clock)
 
     async def fail() -> None:
         async with turns:
-            time.now += 1
+            clock.now_s += 1
             raise ValueError("odd")
 
     with pytest.raises(ValueError, match="odd"):
@@ -87,10 +78,10 @@ async def test_work_that_fails_has_had_its_turn() -> None:
 
 
 async def test_work_that_had_its_turn_and_does_nothing_holds_up_nobody() -> None:
-    time = Time()
-    turns, waited = HeavyTurns(time), 0
+    clock = SetClock()
+    turns, waited = HeavyTurns(clock), 0
     async with turns:
-        time.now += 1
+        clock.now_s += 1
 
     async def wait() -> None:
         nonlocal waited
@@ -104,7 +95,7 @@ async def test_work_that_had_its_turn_and_does_nothing_holds_up_nobody() -> None
 
 
 async def test_who_gives_way_goes_on_one_in_a_round() -> None:
-    turns, order, rounds = HeavyTurns(Time()), list[int](), list[int]()
+    turns, order, rounds = HeavyTurns(SetClock()), list[int](), list[int]()
     current, is_over = 0, False
 
     async def many(number: int) -> None:
