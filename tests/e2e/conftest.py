@@ -1,5 +1,6 @@
 """One cluster for all tests, cleaned of earlier runs; each module has a namespace."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from e2e.clients import PodClient, start_client
 from e2e.environment import (
     CRD,
     Images,
+    Tell,
     alone,
     find_cluster,
     find_images,
@@ -93,3 +95,14 @@ def here(own_operator: Cluster, namespace: Cluster) -> Cluster:
 def client(own_operator: Cluster, namespace: Cluster, images: Images) -> PodClient:
     """A pod beside the stores of this module's namespace, which writes and reads them."""
     return start_client(namespace, images.store)
+
+
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Prints a line at once, also if the test passes."""
+
+    def show(line: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{line}")
+
+    return show

@@ -4,12 +4,14 @@ import fcntl
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.kubectl import Cluster
+
+Tell = Callable[[str], object]
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "queryable-state"

@@ -5,14 +5,15 @@ A client writes and reads meanwhile. No request of it may fail, and no answer ma
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from e2e.clients import PodClient
 from e2e.disturbances import signal_processes
-from e2e.environment import on_testbed
+from e2e.environment import Tell, on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
 from e2e.stores import has_another, is_redundant, pods_of, small_store, uids_of
@@ -23,6 +24,7 @@ _FROM_THE_API_SERVER = (
     ("OUTPUT", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
     ("FORWARD", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
 )
+Used = Callable[[float], AbstractContextManager[None]]
 ROWS = 300
 STORE = "words"
 _LEASE_S = 5.0
@@ -40,13 +42,19 @@ def store(here: Cluster, client: PodClient) -> None:
     client.write(STORE, ROWS, 1)
 
 
+@pytest.fixture
+def used(here: Cluster, client: PodClient, tell: Tell, request: pytest.FixtureRequest) -> Used:
+    """Writes and reads while a block runs, and until the store is redundant again."""
+    return partial(_used, here, client, lambda line: tell(f"{request.node.name}: {line}"))
+
+
 @contextmanager
-def used(here: Cluster, client: PodClient, most_s: float) -> Iterator[None]:
-    """Writes and reads while the block runs, and until the store is redundant again."""
+def _used(here: Cluster, client: PodClient, tell: Tell, most_s: float) -> Iterator[None]:
     with client.keeping(STORE) as story:
         yield
         here.until(f"qss/{STORE}", is_redundant)
     told: dict[str, Any] = story.told()
+    tell(f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s")
     assert (told["wrong"], told["failures"]) == ([], [])
     assert told["slowest_s"] < most_s, told
     rows = {key: value for key, value in client.read(STORE).items() if key.startswith("key-")}
@@ -55,11 +63,11 @@ def used(here: Cluster, client: PodClient, most_s: float) -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_bed")
 def test_standbys_take_over_from_a_node_without_power(
-    here: Cluster, own_operator: Cluster, client: PodClient
+    here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
     node = other_node(here)
     lead_from_another_node(own_operator, node)
-    with used(here, client, _NODE_LOST_S):
+    with used(_NODE_LOST_S):
         on_testbed("node-down", node.removeprefix("node"))
         try:
             here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
@@ -89,23 +97,23 @@ def other_node(here: Cluster) -> str:
 
 @pytest.mark.usefixtures("own_bed")
 def test_a_node_that_is_cut_off_from_the_api_server_serves_on(
-    here: Cluster, own_operator: Cluster, client: PodClient
+    here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
     node = other_node(here)
     lead_from_another_node(own_operator, node)
-    with used(here, client, _HANDED_OVER_S), cut_off(node, *_FROM_THE_API_SERVER):
+    with used(_HANDED_OVER_S), cut_off(node, *_FROM_THE_API_SERVER):
         here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
 
 
 @pytest.mark.usefixtures("own_bed")
 def test_standbys_take_over_from_a_node_that_is_cut_off_from_the_other_nodes(
-    here: Cluster, own_operator: Cluster, client: PodClient
+    here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
     node = other_node(here)
     lead_from_another_node(own_operator, node)
     on_it = {pod["metadata"]["name"] for pod in pods_of(here, STORE) if node_of(pod) == node}
     numbers = {int(name.rpartition("-")[2]) for name in on_it}
-    with used(here, client, _NODE_LOST_S), cut_off(node, *from_the_others(node)):
+    with used(_NODE_LOST_S), cut_off(node, *from_the_others(node)):
         here.until(f"qss/{STORE}", lambda found: not actives_of(found) & numbers)
 
 
@@ -149,10 +157,10 @@ def actives_of(store: Object) -> set[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
-    here: Cluster, client: PodClient, number: signal.Signals
+    here: Cluster, used: Used, number: signal.Signals
 ) -> None:
     busiest = f"{STORE}-{pod_of_most_actives(here)}"
-    with used(here, client, _FAILED_OVER_S):
+    with used(_FAILED_OVER_S):
         signal_processes(busiest, number)
         try:
             here.until(f"qss/{STORE}", lambda found: not is_redundant(found))
@@ -167,38 +175,38 @@ def pod_of_most_actives(here: Cluster) -> int:
 
 
 @pytest.mark.usefixtures("own_bed")
-def test_two_pods_that_are_deleted_at_once_lose_nothing(here: Cluster, client: PodClient) -> None:
+def test_two_pods_that_are_deleted_at_once_lose_nothing(here: Cluster, used: Used) -> None:
     def both_are_new() -> bool:
         return all(has_another(here, STORE, name, uid) for name, uid in gone.items())
 
     gone = dict(list(uids_of(here, STORE).items())[:2])
-    with used(here, client, 60.0):
+    with used(60.0):
         here.kubectl("delete", "pod", *gone, "--grace-period=0", "--force")
         wait_until(both_are_new)
 
 
-def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, client: PodClient) -> None:
+def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -> None:
     scale: Callable[[int], str] = lambda pods: here.kubectl(  # noqa: E731 it is short.
         "scale", f"qss/{STORE}", f"--replicas={pods}"
     )
-    with used(here, client, _HANDED_OVER_S):
+    with used(_HANDED_OVER_S):
         for pods in (5, 2, 3, 4):
             scale(pods)
             here.until(f"qss/{STORE}", lambda found: found["status"]["moving"] != "0/0")
         wait_until(lambda: len(uids_of(here, STORE)) == 4, 240.0)
 
 
-def test_deleted_pods_hand_their_actives_over(here: Cluster, client: PodClient) -> None:
-    with used(here, client, _HANDED_OVER_S):
+def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None:
+    with used(_HANDED_OVER_S):
         for name, uid in uids_of(here, STORE).items():
             here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
             here.until(f"qss/{STORE}", is_redundant)
 
 
-def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, client: PodClient) -> None:
+def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, used: Used) -> None:
     for node in ("node0", "node1"):
-        with used(here, client, _HANDED_OVER_S), uncordoned(here, node):
+        with used(_HANDED_OVER_S), uncordoned(here, node):
             own = f"--pod-selector=queryablestate.dev/store={STORE}"
             gently = ("--delete-emptydir-data", "--timeout=120s")
             here.kubectl("drain", node, own, *gently, timeout_s=130)

@@ -18,7 +18,7 @@ import pytest
 from e2e import flights
 from e2e.clients import PodClient, start_client
 from e2e.disturbances import kill, without_its_operator
-from e2e.environment import Images, on_testbed
+from e2e.environment import Images, Tell, on_testbed
 from e2e.kubectl import Cluster
 from e2e.namespaces import fresh_namespace
 from e2e.releases import cluster_objects, install, kept_objects, own_objects
@@ -42,7 +42,6 @@ _FIRST_ANSWER_S = 60.0
 _STORE = flights.STORE
 _QSS = f"qss/{_STORE}"
 _VICTIM = f"{_STORE}-1"
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,29 +205,18 @@ _DISTURBANCES = (
 )
 
 
-@pytest.fixture
-def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
-    """Prints a line at once, also if the test passes."""
-
-    def show(line: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"\nstory: {line}")
-
-    return show
-
-
 @pytest.mark.usefixtures("own_bed")
 def test_a_store_keeps_every_key_from_helm_install_to_helm_uninstall(
     cluster: Cluster, namespace: Cluster, images: Images, next_store_image: str, tell: Tell
 ) -> None:
-    tell(f"E2E_SEED={_SEED}")
+    tell(f"story: E2E_SEED={_SEED}")
     before = cluster_objects(cluster)
 
     def timed(step: Callable[[Story], object], story: Story) -> None:
         began_s = time.monotonic()
         name = step.__name__.replace("_", " ")
         step(replace(story, step=name))
-        tell(f"{name}: {time.monotonic() - began_s:.1f} s")
+        tell(f"story: {name}: {time.monotonic() - began_s:.1f} s")
 
     with fresh_namespace(cluster, "qss-e2e-story-system") as system:
         story = Story(
@@ -243,7 +231,7 @@ def test_a_store_keeps_every_key_from_helm_install_to_helm_uninstall(
         timed(Story.install, story)
         timed(apply_the_store, story)
         answered_s = time.monotonic() - began_s
-        tell(f"first answer {answered_s:.1f} s after helm install")
+        tell(f"story: first answer {answered_s:.1f} s after helm install")
         assert answered_s < _FIRST_ANSWER_S
         timed(run_the_job_and_kill_a_store_pod, story)
         timed(ask_from_everywhere, story)

@@ -189,12 +189,29 @@ async def test_a_standby_that_does_not_answer_is_reported_and_commits_wait(tmp_p
         writer = cluster.writer(0)
         epoch = await writer.epoch()
         await write(writer, epoch, 0, ROWS)
-        await cluster.stop_pod(1)
         report = cluster.pods[0].pod.report
+        assert not report().replicas[0].lacks_lease
+        await cluster.stop_pod(1)
         await wait_until_async(lambda: report().replicas[0].silent == (1,))
+        await wait_until_async(lambda: report().replicas[0].lacks_lease)
         await wait_until_async(lambda: not replica_of(cluster, 0).acting.is_acting)
         await lead(cluster, 0, 3, learners=[1])
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
+
+
+async def test_a_standby_whose_assignment_cannot_be_read_becomes_a_learner(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await cluster.stop_pod(1)
+        (cluster.volume / "1" / "assignment.json").write_bytes(b"{")
+        pod = (await cluster.start_pod(1)).pod
+        with pytest.raises(CorruptionError, match="cannot be read"):
+            await pod.assign(cluster.assignment)
+        await lead(cluster, 0, 3, learners=[1])
+        await wait_until_async(lambda: pod.report().replicas[0].configuration.epoch == 3)
+        await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == ROWS[0])
 
 
 async def test_a_standby_with_a_full_disk_is_reported(tmp_path: Path) -> None:

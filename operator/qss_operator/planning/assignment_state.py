@@ -29,6 +29,7 @@ NO_IN_SYNC_REPLICA = "NoInSyncReplica"
 # The reason of Progressing from the first assignment until every partition has been served once.
 CREATING = "Creating"
 _UNOPENED_SHOWN = 3  # Of partitions that a message names.
+_AWAY_S = 30.0  # Pods that are silent for less may just start.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +190,16 @@ def emptied_message(
 ) -> str:
     """Tells a person how to go on after volumes were lost."""
     names = listed([pod.address.name for pod in emptied])
-    lost = {entry.partition: entry.epoch for pod in emptied for entry in held_by(known, pod)}
+    pods = {pod.ordinal for pod in emptied}
+    away = {one for one, seconds in observation.silent_s.items() if seconds >= _AWAY_S}
+    lost = {
+        entry.partition: entry.epoch
+        for pod in emptied
+        for entry in held_by(known, pod)
+        if not set(entry.in_sync) - pods - away
+    }
+    if not lost:
+        return f"{names}: the volume is empty or incomplete; the other replicas take over"
     said = (
         f"{names}: the volume is empty or incomplete, and should hold the only copy of its "
         "partitions"

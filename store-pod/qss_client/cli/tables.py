@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from qss_core.text import escaped
 
 _BETWEEN = "  "
+_ALIGNED_MAX = 200  # A longer cell, which is not cut, stands out of its column.
 _WIDTH_MIN = 6  # The width of a column whose cells are cut.
 _ELLIPSIS = "…"
 
@@ -28,9 +29,11 @@ def table_lines(
     everything = [headings, *([escaped(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(row[column]) for row in everything) for column in range(len(headings))]
     if width is not None:
-        widths = _fitted(headings, widths, width, whole)
+        placed, widths = _padded, _fitted(headings, widths, width, whole)
+    else:
+        placed, widths = _aligned, [min(size, _ALIGNED_MAX) for size in widths]
     return [
-        _BETWEEN.join(_padded(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
+        _BETWEEN.join(placed(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
         for row in everything
     ]
 
@@ -54,6 +57,10 @@ def _fitted(
     while bound > _WIDTH_MIN and sum(bounded(bound)) + gaps > width:
         bound -= 1
     return bounded(bound)
+
+
+def _aligned(cell: str, size: int) -> str:
+    return cell + " " * (size - cell_len(cell))
 
 
 def _padded(cell: str, size: int) -> str:

@@ -82,6 +82,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     # Of an active: in-sync followers to remove, and learners to take into the in-sync set.
     silent: tuple[Ordinal, ...] = ()
     caught_up: tuple[Ordinal, ...] = ()
+    lacks_lease: bool = False  # An active that an in-sync follower has not answered for a lease.
     misses_active: bool = False  # A standby whose promise to its active has run out.
     # Whether another in-sync replica has compared its log with this one since the pod started.
     is_compared: bool = False

@@ -184,7 +184,9 @@ class Pod:
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
         async with self._assigning:
-            if self._file.unreadable is not None and not is_emptied:
+            # As a learner it has nothing that the replicas in sync lack.
+            counts = any(self.ordinal in one.in_sync for one in assignment.partitions)
+            if self._file.unreadable is not None and counts and not is_emptied:
                 raise self._file.unreadable.once_more()
             held = self.registry.assignment
             has_opened = self.has_opened

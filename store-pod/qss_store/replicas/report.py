@@ -68,6 +68,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         asks_for_epoch=replica.acting.asks_for_epoch or replica.is_held_up(),
         silent=replica.silent_followers(),
         caught_up=replica.followers.caught_up() if is_active else (),
+        lacks_lease=is_active and replica.followers.lease_left_s() <= 0,
         misses_active=replica.following.misses_active,
         waits_for_lease=replica.following.waits_for_lease(),
         is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,

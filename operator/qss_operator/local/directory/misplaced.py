@@ -21,6 +21,7 @@ from qss_operator.local.directory.files import read_yaml
 
 Kept = TypeVar("Kept", bound=Wire)
 _VOLUMES = "pod-*/data"
+_DATABASES = "data/partitions/*/CURRENT"
 
 
 def refuse_beginning_empty(path: Path, store: StoreName) -> None:
@@ -45,6 +46,43 @@ def refuse_beginning_empty(path: Path, store: StoreName) -> None:
         raise StateDirectoryError(
             f"store {store} would begin empty, and there is data of it: {'; '.join(ways)}"
         )
+
+
+def refuse_renamed_pods(path: Path, store: StoreName) -> None:
+    """Raises StateDirectoryError where a pod has no data, and the folder of no pod has data.
+
+    `path` is the state directory. The kept assignments say which pods have partitions.
+    """
+    folder = path / store
+    kept = [
+        found
+        for volume in folder.glob(_VOLUMES)
+        if (found := _decoded(volume / "assignment.json", StoreAssignment)) is not None
+        and found.definition.name == store
+    ]
+    filled = {one.name for one in folder.glob("pod-*") if any(one.glob(_DATABASES))}
+    pods = {f"pod-{number}" for one in kept for number in range(len(one.pods))}
+    assigned = {
+        f"pod-{number}" for one in kept for entry in one.partitions for number in entry.replicas
+    }
+    empty, others = sorted(pods & assigned - filled), sorted(filled - pods)
+    if not empty or not others:
+        return
+    told = f"{_places(folder, empty)} without data, and {_places(folder, others)} with data"
+    if len(empty) == len(others) == 1:
+        here, there = folder / others[0], folder / empty[0]
+        ways = f"`{_put(path, here, there)}` puts it back and loses nothing; "
+    else:
+        ways = "put each back under the number of its pod with `mv`; "
+    asides = " && ".join(_move(folder / one, _aside(path, folder / one)) for one in others)
+    raise StateDirectoryError(
+        f"folders of pods of store {store} look renamed: {told}. {ways}"
+        f"`{asides}` leaves what no pod has aside"
+    )
+
+
+def _places(folder: Path, names: Sequence[str]) -> str:
+    return listed([str(folder / name) for name in names])
 
 
 def way_back(path: Path, folder: str) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
@@ -80,6 +81,8 @@ def _next(
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
     is_sound = active.state in SOUND
     silent = set(active.silent) & _standbys(entry) if is_sound else set()
+    if is_sound and active.is_compared and active.lacks_lease and not active.has_damage:
+        silent |= _unreached(observation, entry)
     # An active that was not compared may be older than the standby that would leave.
     leaving: set[Ordinal] = set()
     if is_sound and active.is_compared:
@@ -112,6 +115,19 @@ def _leaving(entry: PartitionConfiguration, restart: NextRestart) -> set[Ordinal
     """The standby whose pod restarts next: writers must not wait for it."""
     pod = restart.ordinal
     return {pod} & _standbys(entry) if pod is not None and restart.leaves_sync else set()
+
+
+def _unreached(observation: Observation, entry: PartitionConfiguration) -> set[Ordinal]:
+    """The standbys that the operator has not reached for a lease either: they are not slow.
+
+    Their active takes no writes anyhow; it would for `replicaTimeout` wait for one that is.
+    """
+    lease_s = parse_duration_ms(observation.resource.spec.rebalance.lease_duration) / 1000
+    return {
+        pod
+        for pod in _standbys(entry)
+        if pod not in observation.reports and observation.silent_s.get(pod, 0.0) >= lease_s
+    }
 
 
 def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:

@@ -18,6 +18,13 @@ def test_without_a_terminal_nothing_is_cut() -> None:
     ]
 
 
+def test_without_a_terminal_one_long_cell_widens_no_other_row() -> None:
+    rows = [["a", "v" * 100_000, "x"], ["b", "w", "y"]]
+    lines = table_lines(["KEY", "VALUE", "MORE"], rows)
+    assert lines[1] == f"a    {'v' * 100_000}  x"
+    assert len(lines[2]) < 250
+
+
 @pytest.mark.parametrize(
     "letter",
     [

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from qss_core.model import Epoch, PartitionId, Role, Sequence
+from qss_core.model import Epoch, Ordinal, PartitionId, Role, Sequence
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.losses import lacking
 from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
@@ -170,6 +170,23 @@ def test_several_partitions_are_accepted_at_once() -> None:
     accepting(world, "1@1, 2@1")
     steps = [step for step in plan(world.observation()) if isinstance(step, AcceptLoss)]
     assert [step.partition for step in steps] == [1, 2]
+
+
+def test_a_volume_whose_partitions_others_hold_is_not_told_to_be_the_only_copy() -> None:
+    world = World(resource=resource_of(spec_of(standbys=1)))
+    world.settle(50)
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    world.pods[1].store_id, world.pods[1].held = None, ()
+    world.sent.clear()
+    # All pods start, and the others have not answered yet.
+    for number in (0, 2):
+        world.pods[number].is_reachable = False
+    told = condition(world, ConditionType.DEGRADED)[2]
+    assert "word-counts-1: the volume is empty or incomplete; the other replicas" in told
+    assert "accept" not in told
+    world.silent_s = {Ordinal(0): 30.0, Ordinal(2): 30.0}
+    assert "accept the loss" in condition(world, ConditionType.DEGRADED)[2]
 
 
 def emptied_store() -> World:

@@ -169,6 +169,18 @@ def test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set() ->
     assert following(behind) == LED_BY_A, "B may be the only replica with all that was acknowledged"
 
 
+def test_a_standby_that_nobody_reaches_leaves_the_in_sync_set_after_a_lease() -> None:
+    waiting = report(A, lacks_lease=True)
+    assert following(waiting, silent_s={B: 5.0}) == led_by(A)
+    assert following(waiting, silent_s={B: 4.9}) == LED_BY_A
+    assert following(report(A), silent_s={B: 60.0}) == LED_BY_A, "the active reaches it"
+    assert following(waiting, report(B)) == LED_BY_A, "it is slow, and answers the operator"
+    uncompared = report(A, lacks_lease=True, is_compared=False)
+    assert following(uncompared, silent_s={B: 60.0}) == LED_BY_A
+    damaged = report(A, lacks_lease=True, has_damage=True)
+    assert following(damaged, silent_s={B: 60.0}) == LED_BY_A
+
+
 def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
     assert following(report(A, is_compared=False), without_data(B)) == led_by(A)
     emptied = replace(report(B), store_id=None, replicas=())

@@ -1,0 +1,84 @@
+"""A pod's folder that a person renamed: `qss up` says so before the pod begins empty."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreId, StoreName
+from qss_core.spec.resource import decode_spec, definition_of, settings_of
+from qss_core.wire.messages import encode
+from qss_operator.errors import StateDirectoryError
+from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.prepare import as_stored, prepare_resource
+from qss_operator.resources.validation import validate_resource
+from qss_testing.clients.qss_command import manifest
+from qss_testing.pods.stores import configuration
+
+ONE = StoreName("one")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDirectory:
+    """A store of one pod, with a database."""
+    made = StateDirectory(tmp_path / "state")
+    resource = yaml.safe_load(manifest(ONE, replicas=1))
+    stored = as_stored(prepare_resource(resource, made), "uid-one", "2026-11-26T12:00:00Z")
+    made.write_resource(ONE, stored)
+    spec = decode_spec(validate_resource(resource)["spec"])
+    address = PodAddress(
+        ordinal=Ordinal(0), name=PodName("one-0"), query="http://a:1", changelog="http://a:2"
+    )
+    assignment = StoreAssignment(
+        definition=definition_of(ONE, StoreId("uid-one"), spec),
+        settings=settings_of(spec),
+        pods=(address,),
+        partitions=tuple(configuration(number, 0) for number in range(spec.partitions)),
+    )
+    put_database(made, "pod-0")
+    (made.data_directory(ONE, Ordinal(0)) / "assignment.json").write_bytes(encode(assignment))
+    return made
+
+
+def put_database(state: StateDirectory, folder: str) -> None:
+    database = state.path / ONE / folder / "data" / "partitions" / "1"
+    database.mkdir(parents=True)
+    (database / "CURRENT").touch()
+
+
+def prepare(state: StateDirectory) -> None:
+    prepare_resource(yaml.safe_load(manifest(ONE, replicas=1)), state)
+
+
+def run(command: str) -> None:
+    """Does literally what a message tells a person to do."""
+    subprocess.run(command, shell=True, check=True)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_renamed_folder_is_put_back_as_told(state: StateDirectory, is_begun: bool) -> None:
+    folder = state.path / ONE
+    prepare(state)
+    shutil.copytree(folder / "pod-0", folder / "pod-4")
+    prepare(state)
+    shutil.rmtree(folder / "pod-0")
+    if is_begun:
+        (folder / "pod-0" / "data").mkdir(parents=True)
+    with pytest.raises(StateDirectoryError) as told:
+        prepare(state)
+    assert f"{folder / 'pod-0'} without data, and {folder / 'pod-4'} with" in told.value.message
+    run(told.value.message.split("`")[1])
+    assert (folder / "pod-0" / "data" / "partitions" / "1" / "CURRENT").exists()
+    prepare(state)
+
+
+def test_folders_of_no_pod_can_be_left_aside(state: StateDirectory) -> None:
+    shutil.rmtree(state.path / ONE / "pod-0" / "data" / "partitions")
+    put_database(state, "pod-4")
+    put_database(state, "pod-5")
+    with pytest.raises(StateDirectoryError, match="under the number of its pod") as told:
+        prepare(state)
+    run(told.value.message.split("`")[-2])
+    prepare(state)
