@@ -202,7 +202,8 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -
 
 
 def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None:
-    with used(_HANDED_OVER_S):
+    """Each as soon as the store is redundant again; no writer waits as long as for a failover."""
+    with used(_LEASE_S):
         for name, uid in uids_of(here, STORE).items():
             here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
