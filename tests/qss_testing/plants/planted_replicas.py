@@ -207,8 +207,8 @@ REPLICA_PLANTS = (
         (
             Change(
                 f"{_PLANNING}/membership/failover.py",
-                "        for pod in set(entry.in_sync) - leaving_pods(observation)\n",
-                "        for pod in entry.replicas\n",
+                "        for pod in entry.in_sync\n        if pod != entry.active\n",
+                "        for pod in entry.replicas\n        if pod != entry.active\n",
             ),
         ),
     ),

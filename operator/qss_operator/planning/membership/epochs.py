@@ -47,10 +47,11 @@ def next_configurations(
     )
     is_made = not is_creating or _holds_all(observation.reports, entries)
     found: dict[PartitionId, PartitionConfiguration] = {}
+    leaving = leaving_pods(observation)
     for number, entry in entries.items():
         taken = with_taken_losses(observation, entry)
         if taken is entry and is_made and number not in unclear:
-            taken = _next(observation, entry, restart)
+            taken = _next(observation, entry, restart, leaving)
         found[number] = taken
     if is_made:
         calm = {
@@ -63,11 +64,14 @@ def next_configurations(
 
 
 def _next(
-    observation: Observation, entry: PartitionConfiguration, restart: NextRestart
+    observation: Observation,
+    entry: PartitionConfiguration,
+    restart: NextRestart,
+    ending: frozenset[Ordinal],
 ) -> PartitionConfiguration:
     """The next configuration of a partition, or the same one."""
     active = replica_of(observation.reports, entry.active, entry)
-    successor = successor_of(observation, entry)
+    successor = successor_of(observation, entry, ending)
     if successor is not None:
         left = tuple(pod for pod in entry.in_sync if pod != entry.active)
         return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
@@ -75,7 +79,6 @@ def _next(
         return replace(entry, epoch=_after(entry), in_sync=(entry.active,))
     if active is None:
         return entry
-    ending = leaving_pods(observation)
     if (left_to_others := handed_over(observation, entry, ending)) is not None:
         return left_to_others
     # An active that is behind knows of no entry that its standbys lack, and has none to give.

@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.membership.standby_state import leaving_pods
 from qss_operator.planning.model import Observation, replica_of
 
 SOUND = ("serving", "opening")  # The states of a replica that is not failed or behind.
 _PATIENCE = 3  # Times `failoverAfter`, before a standby is promoted that was not compared.
 
 
-def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ordinal | None:
+def successor_of(
+    observation: Observation, entry: PartitionConfiguration, leaving: frozenset[Ordinal]
+) -> Ordinal | None:
     """The in-sync standby that should be the active from now on; None where none should.
 
-    It has the longest log of those that report this configuration; ties go to the lowest ordinal.
+    It is on no pod that is `leaving`. It has the longest log of those that report this
+    configuration; ties go to the lowest ordinal.
     """
     active = replica_of(observation.reports, entry.active, entry)
     # Every in-sync replica held what the active has applied: less is an older volume.
@@ -27,8 +29,9 @@ def successor_of(observation: Observation, entry: PartitionConfiguration) -> Ord
     least = active.applied_offset if active is not None and not goes_on else 0
     sound = {
         pod: replica
-        for pod in set(entry.in_sync) - leaving_pods(observation)
+        for pod in entry.in_sync
         if pod != entry.active
+        and pod not in leaving
         and (replica := _sound(observation.reports.get(pod), entry)) is not None
         and replica.end_offset >= least
     }
