@@ -180,23 +180,29 @@ def _leaving(observation: Observation, certain: Sequence[PartitionConfiguration]
     """
     resource = observation.resource
     kept = kept_replicas(observation, tuple(certain))
+    entries = {entry.partition: entry for entry in certain}
+    left = [
+        (partition, pod, why)
+        for pod, report in observation.reports.items()
+        if report.store_id == resource.store_id
+        for partition, why in _held(report).items()
+        if partition in entries
+        and entries[partition].role_of(pod) is None
+        and (pod, partition) not in kept
+    ]
     return [
-        f"partition {entry.partition}: leaves {resource.name}-{report.ordinal}{why}"
-        for entry in certain
-        for report in sorted(observation.reports.values(), key=lambda one: one.ordinal)
-        if report.store_id == resource.store_id and entry.role_of(report.ordinal) is None
-        if (report.ordinal, entry.partition) not in kept
-        if (why := _left(report, entry.partition)) is not None
+        f"partition {partition}: leaves {resource.name}-{pod}{why}"
+        for partition, pod, why in sorted(left)
     ]
 
 
-def _left(report: ReplicasReport, partition: PartitionId) -> str | None:
-    """Why the replica that a pod has is not deleted yet, or ""; None where it has none."""
-    for lost in report.lost:
-        if lost.partition == partition and lost.is_waiting:
-            return f", when it is open: {lost.error}"
-    has = any(one.configuration.partition == partition for one in report.replicas)
-    return "" if has else None
+def _held(report: ReplicasReport) -> dict[PartitionId, str]:
+    """The partitions that a pod has a replica of, with why it is not deleted yet, or ""."""
+    held = {one.configuration.partition: "" for one in report.replicas}
+    waits = {
+        one.partition: f", when it is open: {one.error}" for one in report.lost if one.is_waiting
+    }
+    return held | waits
 
 
 def _move(observation: Observation, entry: PartitionConfiguration, target: Placement) -> str:
