@@ -47,8 +47,10 @@ class PodClient:
         run = f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told)"
         self._exec("sh", "-c", f"{run} > /dev/null 2> /tmp/log &")
         wait_until(partial(self._content, "/tmp/begun"), 60.0)
-        yield kept
-        self._exec("touch", "/tmp/stop")
+        try:
+            yield kept
+        finally:  # Beside a client of the next test, its writes would look like lost ones.
+            self._exec("touch", "/tmp/stop")
         kept.story = json.loads(wait_until(partial(self._content, "/tmp/told"), 330.0))
 
     def _content(self, file: str) -> str:
