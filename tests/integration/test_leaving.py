@@ -96,7 +96,10 @@ async def test_a_pod_ends_at_its_limit_also_where_an_operator_asks(
     assert "the limit is 0.5 s" in caplog.text
 
 
-async def test_a_second_signal_ends_the_pod_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_pod_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qss_store")
     async with replicated(tmp_path) as cluster:
         hurry = asyncio.Event()
         ends = asyncio.create_task(
@@ -106,3 +109,5 @@ async def test_a_second_signal_ends_the_pod_at_once(tmp_path: Path) -> None:
         assert not ends.done()
         hurry.set()
         await asyncio.wait_for(ends, 30.0)
+    assert "partitions 0 still count on the pod that stops: it was told to stop now" in caplog.text
+    assert "no partition counts" not in caplog.text

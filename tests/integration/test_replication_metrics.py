@@ -1,7 +1,6 @@
 """Pods with standbys show replicas, lags, leases, takeovers, copies and bytes as metrics."""
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from qss_testing.pods.write_cluster import (
     write,
 )
 from qss_testing.waiting import wait_until_async
+from qss_testing.writers.copied_learner import with_a_copied_learner
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
 _SHORT_LEASE_MS = 1500
@@ -151,25 +151,11 @@ async def test_both_pods_count_the_bytes_of_the_changelog(tmp_path: Path) -> Non
 async def test_a_copied_database_is_counted_with_its_bytes(
     tmp_path: Path, *, is_lost: bool
 ) -> None:
-    async with replicated(
-        tmp_path, changelog_retention_bytes=1, lease_ms=_SHORT_LEASE_MS
-    ) as cluster:
-        writer = cluster.writer(0)
-        epoch = await writer.epoch()
-        await write(writer, epoch, 0, ROWS)
-        await cluster.stop_pod(1)
-        if is_lost:
-            shutil.rmtree(tmp_path / "1")
-        await lead(cluster, 0, 3, learners=[1])
-        for batch in range(1, 4):
-            await write(writer, epoch, batch, {0: {f"k{batch}".encode(): b"x" * 1000}})
-        active = replica_of(cluster, 0)
-        active.cut_soon()
-        await wait_until_async(lambda: active.log.start > 8)
-        await cluster.start_pod(1)
-        await cluster.assign(cluster.configurations)
-        report = cluster.pods[0].pod.report
-        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+    async with with_a_copied_learner(tmp_path, ROWS, is_lost=is_lost, lease_ms=_SHORT_LEASE_MS) as (
+        cluster,
+        _,
+        _,
+    ):
         copied = await shown(cluster, 1)
         kinds = [copied["qss_copied_replicas_total", kind] for kind in ("new", "rebuilt")]
         assert kinds == ([1, 0] if is_lost else [0, 1])

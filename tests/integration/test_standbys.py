@@ -16,8 +16,15 @@ from qss_core.errors import (
 from qss_core.model import Ordinal, PartitionId
 from qss_store.replication.messages import SnapshotPartRequest, SnapshotRequest
 from qss_testing.pods.stores import configuration
-from qss_testing.pods.write_cluster import lead, replica_of, replicated, rows_of, write
+from qss_testing.pods.write_cluster import (
+    lead,
+    replica_of,
+    replicated,
+    rows_of,
+    write,
+)
 from qss_testing.waiting import wait_until_async
+from qss_testing.writers.copied_learner import with_a_copied_learner
 
 ROWS = {0: {b"a": b"1", b"b": b"2"}}
 _SHORT_LEASE_MS = 1500  # For tests that wait until a lease has run out.
@@ -258,25 +265,12 @@ async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: 
 async def test_a_learner_whose_entries_were_cut_copies_the_database(
     tmp_path: Path, *, is_lost: bool
 ) -> None:
-    async with replicated(
-        tmp_path, changelog_retention_bytes=1, lease_ms=_SHORT_LEASE_MS
-    ) as cluster:
-        writer = cluster.writer(0)
-        epoch = await writer.epoch()
-        await write(writer, epoch, 0, ROWS)
-        await cluster.stop_pod(1)
-        if is_lost:
-            shutil.rmtree(tmp_path / "1")
-        await lead(cluster, 0, 3, learners=[1])
-        for batch in range(1, 4):
-            await write(writer, epoch, batch, {0: {f"k{batch}".encode(): b"x" * 1000}})
+    async with with_a_copied_learner(tmp_path, ROWS, is_lost=is_lost, lease_ms=_SHORT_LEASE_MS) as (
+        cluster,
+        writer,
+        epoch,
+    ):
         active = replica_of(cluster, 0)
-        active.cut_soon()
-        await wait_until_async(lambda: active.log.start > 8)
-        await cluster.start_pod(1)
-        await cluster.assign(cluster.configurations)
-        report = cluster.pods[0].pod.report
-        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
         await lead(cluster, 0, 4, standbys=[1])
         await write(writer, epoch, 4, {0: {b"last": b"5"}})
         await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == rows_of(active))

@@ -4,7 +4,8 @@ Without Spark: `writer` writes batches into a running store by the client's own 
 to fill a store of processes. `process_writer` writes a row into every partition, in the background
 if a gate holds its requests. `model_writer` writes into one pod, and repeats each of its batches in
 the reference. `exchange_steps` runs an exchange of the client by hand, step by step, without a pod:
-the test plays the store.
+the test plays the store. `copied_learner` writes so much that a pod has to copy the database of
+its active.
 
 With Spark: `streams` writes the input of a stream as files, one for each batch. `word_counts` is a
 stateful Spark job as a program of its own, which tests kill and start again. `job_programs` runs

@@ -57,11 +57,13 @@ class Leaving:
         await self._news.tell()
         begun_s = heard_s = self._clock.monotonic_s()
         asked = self._news.asked
-        while (counted := self.counted()) and not hurry.is_set():
+        while counted := self.counted():
             now_s = self._clock.monotonic_s()
             if self._news.asked != asked:
                 asked, heard_s = self._news.asked, now_s
-            if now_s - heard_s >= self._settings.leave_unheard_s:
+            if hurry.is_set():
+                why = "it was told to stop now"
+            elif now_s - heard_s >= self._settings.leave_unheard_s:
                 why = f"the operator asked nothing for {self._settings.leave_unheard_s:g} s"
             elif now_s - begun_s >= self._settings.leave_max_s:
                 why = f"the limit is {self._settings.leave_max_s:g} s"
