@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -377,3 +378,18 @@ async def test_a_slow_reader_that_takes_something_is_waited_for(start: Start) ->
         due = began + received / 2_700_000
         await asyncio.sleep(max(0.0, due - time.monotonic()))
     assert time.monotonic() - began > 2.0
+
+
+async def test_a_reader_is_not_dropped_for_the_time_in_which_the_pod_stood_still(
+    start: Start,
+) -> None:
+    server = await start(limits=ListenerLimits(answer_stall_s=0.5))
+    reader, writer = await server.connect()
+    writer.write(GET.replace(b"small", b"large"))
+    received = len(await reader.read(65_536))
+    await wait_until_async(lambda: server.connections()[0].is_waiting is False)
+    threading.Event().wait(1.0)  # The event loop of the pod, and of this reader, stands still.
+    while received < LARGE:
+        some = await reader.read(65_536)
+        assert some, received
+        received += len(some)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from qss_store.http.connection.protocol import let_little_wait
 from qss_store.http.middleware import MEMORY
 from qss_store.runtime.request_memory import RequestMemory
 
@@ -58,7 +57,6 @@ async def send_large(
     response.content_length = size = sum(map(len, parts))
     if request.method == hdrs.METH_HEAD:
         return response
-    let_little_wait(request.transport)
     await response.prepare(request)
     # The limit is for the whole answer: a slow client keeps all of it in memory.
     most_s = write_stall_max_s + size / _BYTES_PER_S_MIN

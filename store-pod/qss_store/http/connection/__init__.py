@@ -16,7 +16,7 @@
 are not HTTP get a problem document as other failures do. The limits are `ListenerLimits`; the ops
 port has stricter ones, since it checks no callers.
 
-The package uses `http.middleware` and `runtime`, and knows no routes. `http.query.streams` and
-`http.large_answers` use `protocol.let_little_wait`. Tests: `test_connection` and `test_limits`
-(unit), `test_connections`, `test_connections_on_uvloop` and `test_http_shell` (integration).
+The package uses `http.middleware` and `runtime`, and knows no routes. Tests: `test_connection` and
+`test_limits` (unit), `test_connections`, `test_connections_on_uvloop` and `test_http_shell`
+(integration).
 """

@@ -25,6 +25,7 @@ from qss_store.runtime.heavy_turns import HeavyTurns
 
 _WAITING_BYTES = 128 * 1024  # Bytes in the kernel that are not sent yet.
 _UNSENT_BYTES = 64 * 1024  # Bytes in a connection's buffer; TLS would take half a megabyte.
+_LOOKS = 10  # At a client that takes an answer slowly, before it is dropped.
 _LARGE_BYTES = 16 * 1024  # If so many bytes come at once, each request checks its own head.
 
 
@@ -130,6 +131,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._out = cast(asyncio.WriteTransport, transport)  # uvloop's transport is not a subclass.
         self._out.set_write_buffer_limits(high=_UNSENT_BYTES)
+        _let_little_wait(transport)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -265,7 +267,6 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """The client takes its answer more slowly than it is written."""
         super().pause_writing()
-        let_little_wait(self.transport)
         self._look_at_the_client(None)
 
     def resume_writing(self) -> None:
@@ -276,17 +277,23 @@ class Connection(web.RequestHandler):
             self._stall_handle.cancel()
             self._stall_handle = None
 
-    def _look_at_the_client(self, left_before: int | None) -> None:
-        """Drops the connection if the client took too few bytes since the last look."""
+    def _look_at_the_client(self, left_before: int | None, looks: int = 0) -> None:
+        """Drops the connection if the client took too few bytes during `looks` looks.
+
+        The client is looked at more than once in its time: while the event loop stands still, no
+        client can take anything, and that counts as one look.
+        """
         if self._out is None:
             return
         left, limits = self._out.get_write_buffer_size(), self._limits
         least = limits.answer_stall_s * limits.answer_bytes_per_s_min
-        if left_before is not None and left_before - left < least:
+        if left_before is None or left_before - left >= least:
+            left_before, looks = left, 0
+        elif looks == _LOOKS:
             self.drop()
             return
         self._stall_handle = self._loop.call_later(
-            limits.answer_stall_s, self._look_at_the_client, left
+            limits.answer_stall_s / _LOOKS, self._look_at_the_client, left_before, looks + 1
         )
 
     def _has_gone_on(self) -> None:
@@ -329,13 +336,13 @@ class Connection(web.RequestHandler):
         return response
 
 
-def let_little_wait(transport: asyncio.BaseTransport | None) -> None:
+def _let_little_wait(transport: asyncio.BaseTransport) -> None:
     """Makes the kernel ask for more bytes when it has few left to send.
 
-    By default it fills buffers of megabytes, and asks again when a third is free: a client that
-    reads slowly but steadily would look stalled.
+    By default it fills buffers of megabytes, also in one call, and asks again when a third is free:
+    a client that reads slowly but steadily would look stalled.
     """
-    connection = None if transport is None else transport.get_extra_info("socket")
+    connection = transport.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
         with suppress(OSError):  # The client has gone; the next write fails.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)

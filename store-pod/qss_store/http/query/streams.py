@@ -17,7 +17,6 @@ from aiohttp import hdrs, web
 from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries.requests import PartitionAnswer, encode_mark
-from qss_store.http.connection.protocol import let_little_wait
 from qss_store.http.content_types import JSON, NDJSON
 from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
@@ -118,7 +117,6 @@ async def stream(
 ) -> web.StreamResponse:
     """Writes the scan while it is read."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
-    let_little_wait(request.transport)
     await response.prepare(request)
     async with aclosing(scan.events()) as events:
         async for event in events:
