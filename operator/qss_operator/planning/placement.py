@@ -86,8 +86,12 @@ def place(
 _Measure = Callable[[set[Ordinal]], int]
 
 
-def _repeats(names: Iterable[str]) -> int:
-    return sum(count - 1 for count in Counter(names).values())
+def _by_name(names: Iterable[str]) -> dict[str, list[int]]:
+    """The places at which each name stands."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    return places
 
 
 class _Board:
@@ -106,6 +110,8 @@ class _Board:
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
+        # Those of `held` that are not of `previous`: they have no data to copy.
+        self.fresh: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
         self.previous = {entry.partition: entry for entry in previous}
 
     def keep(self, copies: int) -> None:
@@ -117,26 +123,29 @@ class _Board:
 
     def fill(self, copies: int) -> None:
         """Give every partition as many replicas as it should have."""
-        together: Counter[tuple[Ordinal, Ordinal]] = Counter()
+        pods = list(self.zones)
+        index = {pod: place for place, pod in enumerate(pods)}
+        in_zone = _by_name(self.zones.values())
+        on_node = _by_name(self.nodes[pod] for pod in pods)
+        is_closed = [pod not in self.open for pod in pods]
+        # Prefer pairs of pods that share few partitions: when a pod fails, or is removed, its
+        # partitions then go to many other pods.
+        together = {pod: [0] * len(pods) for pod in pods}
+        none = [0] * len(pods)
         for number, holders in enumerate(self.holders):
             while len(holders) < copies:
-                used = [self.zones[pod] for pod in holders]
-                nodes = [self.nodes[pod] for pod in holders]
-                # Prefer pairs of pods that share few partitions: when a pod fails, or is removed,
-                # its partitions then go to many other pods.
-                pod = min(
-                    (pod for pod in self.zones if pod not in holders),
-                    key=lambda pod: (
-                        pod not in self.open,
-                        used.count(self.zones[pod]),
-                        nodes.count(self.nodes[pod]),
-                        self.loads[pod],
-                        sum(together[other, pod] for other in holders),
-                        pod,
-                    ),
-                )
-                together.update([(other, pod) for other in holders])
-                together.update([(pod, other) for other in holders])
+                zones, nodes = none.copy(), none.copy()
+                for pod in holders:
+                    for place in in_zone[self.zones[pod]]:
+                        zones[place] += 1
+                    for place in on_node[self.nodes[pod]]:
+                        nodes[place] += 1
+                pairs = map(sum, zip(none, *(together[pod] for pod in holders), strict=True))
+                ranks = zip(is_closed, zones, nodes, self.loads.values(), pairs, pods, strict=True)
+                *_, pod = min(rank for rank in ranks if rank[-1] not in holders)
+                for other in holders:
+                    together[other][index[pod]] += 1
+                    together[pod][index[other]] += 1
                 self._add(PartitionId(number), pod)
 
     def balance(self) -> None:
@@ -184,10 +193,11 @@ class _Board:
 
         Only partitions with a `_was_there` of at most `dearest` are considered. None if there is
         no such partition."""
+        held = self.fresh if dearest == 0 else self.held
         return min(
             (
                 partition
-                for partition in self.held[source] - self.held[target]
+                for partition in held[source] - self.held[target]
                 if self._was_there(partition, source) <= dearest
             ),
             key=lambda partition: (
@@ -229,14 +239,11 @@ class _Board:
             gain = before - shared(self._after(partition, pod, other))
             if gain <= 0:
                 continue
-            for number, holders in enumerate(self.holders):
-                back = PartitionId(number)
-                if other not in holders or pod in holders:
-                    continue
+            for back in sorted(self.held[other] - self.held[pod]):
                 if self._was_there(back, other) > dearest:
                     continue
                 budget -= 1
-                loss = shared(self._after(back, other, pod)) - shared(holders)
+                loss = shared(self._after(back, other, pod)) - shared(self.holders[back])
                 if loss < gain:
                     self._move(partition, pod, other)
                     self._move(back, other, pod)
@@ -245,11 +252,11 @@ class _Board:
                     return False, 0
         return False, budget
 
-    def _zones_shared(self, holders: Iterable[Ordinal]) -> int:
-        return _repeats(self.zones[pod] for pod in holders)
+    def _zones_shared(self, holders: set[Ordinal]) -> int:
+        return len(holders) - len({self.zones[pod] for pod in holders})
 
-    def _nodes_shared(self, holders: Iterable[Ordinal]) -> int:
-        return _repeats(self.nodes[pod] for pod in holders)
+    def _nodes_shared(self, holders: set[Ordinal]) -> int:
+        return len(holders) - len({self.nodes[pod] for pod in holders})
 
     def _shared(self, holders: set[Ordinal]) -> int:
         """Zones and nodes that are shared; any zone counts for more than all nodes."""
@@ -268,11 +275,14 @@ class _Board:
     def _add(self, partition: PartitionId, pod: Ordinal) -> None:
         self.holders[partition].add(pod)
         self.held[pod].add(partition)
+        if self._was_there(partition, pod) == 0:
+            self.fresh[pod].add(partition)
         self.loads[pod] += 1
 
     def _move(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> None:
         self.holders[partition].remove(source)
         self.held[source].remove(partition)
+        self.fresh[source].discard(partition)
         self.loads[source] -= 1
         self._add(partition, target)
 
