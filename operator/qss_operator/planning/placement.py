@@ -1,6 +1,6 @@
 """Places replicas on pods: balanced, sticky, spread over zones and nodes, deterministic."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

@@ -328,8 +328,8 @@ STANDBY_PLANTS = (
         (
             Change(
                 "operator/qss_operator/planning/placement.py",
-                "                        pod not in self.open,\n",
-                "",
+                "        is_closed = [pod not in self.open for pod in pods]",
+                "        is_closed = [False for pod in pods]",
             ),
         ),
         f"{_CORDONED}::test_a_new_store_uses_the_pods_of_other_nodes",
