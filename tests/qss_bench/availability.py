@@ -40,11 +40,12 @@ def measure(directory: Path) -> list[Figure]:
     try:
         urls = [pod["query"] for pod in _status(qss)["endpoints"]["pods"]]
         with _Load(urls).running() as load:
+            usual = [max(load.during(lambda: _run(qss, "status", STORE))) for _ in range(6)]
             rolled = load.during(lambda: _restart(qss))
             moved = [load.during(lambda one=one: _move(qss, *one)) for one in _moves()]  # type: ignore[misc]
             scaled = load.during(lambda: _scale(qss))
             failed_over = load.during(lambda: _freeze(qss))
-        return [*_planned(rolled, moved, scaled), _failover(failed_over), *_reads(load)]
+        return [*_planned(usual, rolled, moved, scaled), _failover(failed_over), *_reads(load)]
     finally:
         qss.down()
 
@@ -200,9 +201,10 @@ class _Load:
 
 
 def _planned(
-    rolled: list[float], moved: list[list[float]], scaled: list[float]
+    usual: list[float], rolled: list[float], moved: list[list[float]], scaled: list[float]
 ) -> Iterator[Figure]:
     longest = [max(waits) for waits in moved]
+    yield _pause("longest wait of a writer while only `qss status` is asked", usual)
     yield _pause("longest wait of a writer at a handover", longest)
     yield _pause("longest wait of a writer while all pods restart in turn", rolled)
     yield _pause("longest wait of a writer while a pod is added and removed", scaled)
