@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from e2e.environment import (
 from e2e.kubectl import Cluster
 from e2e.namespaces import clean, fresh_namespace
 from e2e.releases import install
+from e2e.standby_store import Used, used_by
 
 _HERE = Path(__file__).parent
 
@@ -106,3 +108,9 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
             sys.stdout.write(f"\n{line}")
 
     return show
+
+
+@pytest.fixture
+def used(here: Cluster, client: PodClient, tell: Tell, request: pytest.FixtureRequest) -> Used:
+    """Writes and reads the store with standbys while a block runs, and checks all answers."""
+    return partial(used_by, here, client, lambda line: tell(f"{request.node.name}: {line}"))

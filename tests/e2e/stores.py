@@ -117,3 +117,14 @@ def is_redundant(found: Object) -> bool:
 def has_another(here: Cluster, store: str, name: str, uid: str) -> bool:
     """Whether there is another pod of that name."""
     return uids_of(here, store).get(name, uid) != uid
+
+
+def actives_of(found: Object) -> set[int]:
+    """The numbers of the pods that lead partitions."""
+    return {one["active"] for one in found["status"]["assignment"]}
+
+
+def pod_of_most_actives(found: Object) -> int:
+    """The number of the pod that leads most partitions."""
+    led: list[int] = [one["active"] for one in found["status"]["assignment"]]
+    return max(set(led), key=led.count)

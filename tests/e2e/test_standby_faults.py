@@ -5,18 +5,24 @@ A client writes and reads meanwhile. No request of it may fail, and no answer ma
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from typing import Any
+from contextlib import contextmanager
 
 import pytest
 
 from e2e.clients import PodClient
 from e2e.disturbances import signal_processes
-from e2e.environment import Tell, on_testbed
+from e2e.environment import on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
-from e2e.stores import has_another, is_redundant, pods_of, small_store, uids_of
+from e2e.standby_store import LEASE_S, STORE, Used, make_store
+from e2e.stores import (
+    actives_of,
+    has_another,
+    is_redundant,
+    pod_of_most_actives,
+    pods_of,
+    uids_of,
+)
 from qss_testing.waiting import wait_until
 
 # Nodes are stopped first: later pods of one partition may be on one node.
@@ -24,10 +30,7 @@ _FROM_THE_API_SERVER = (
     ("OUTPUT", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
     ("FORWARD", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
 )
-Used = Callable[[float], AbstractContextManager[None]]
-ROWS = 300
-STORE = "words"
-_LEASE_S = 5.0
+_LEASE_S = LEASE_S
 # A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
 _HANDED_OVER_S = 2.0
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
@@ -36,29 +39,8 @@ _NODE_LOST_S = 1.1 * _LEASE_S + 5.0
 
 @pytest.fixture(scope="module", autouse=True)
 def store(here: Cluster, client: PodClient) -> None:
-    """A store of four pods and twelve partitions, one standby each, with 300 rows."""
-    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
-    here.until(f"qss/{STORE}", is_redundant)
-    client.write(STORE, ROWS, 1)
-
-
-@pytest.fixture
-def used(here: Cluster, client: PodClient, tell: Tell, request: pytest.FixtureRequest) -> Used:
-    """Writes and reads while a block runs, and until the store is redundant again."""
-    return partial(_used, here, client, lambda line: tell(f"{request.node.name}: {line}"))
-
-
-@contextmanager
-def _used(here: Cluster, client: PodClient, tell: Tell, most_s: float) -> Iterator[None]:
-    with client.keeping(STORE) as story:
-        yield
-        here.until(f"qss/{STORE}", is_redundant)
-    told: dict[str, Any] = story.told()
-    tell(f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s")
-    assert (told["wrong"], told["failures"]) == ([], [])
-    assert told["slowest_s"] < most_s, told
-    rows = {key: value for key, value in client.read(STORE).items() if key.startswith("key-")}
-    assert rows == {f"key-{one}": 1 for one in range(ROWS)}
+    """The store that the tests disturb."""
+    make_store(here, client)
 
 
 @pytest.mark.usefixtures("own_bed")
@@ -155,16 +137,11 @@ def node_of(pod: Object) -> str:
     return name
 
 
-def actives_of(store: Object) -> set[int]:
-    """The numbers of the pods that lead partitions."""
-    return {one["active"] for one in store["status"]["assignment"]}
-
-
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
     here: Cluster, used: Used, number: signal.Signals
 ) -> None:
-    leader_of_most = pod_of_most_actives(here)
+    leader_of_most = pod_of_most_actives(here.get("qss", STORE))
     busiest = f"{STORE}-{leader_of_most}"
     with used(_FAILED_OVER_S):
         signal_processes(busiest, number)
@@ -180,12 +157,6 @@ def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
             )
         finally:
             signal_processes(busiest, signal.SIGCONT)
-
-
-def pod_of_most_actives(here: Cluster) -> int:
-    """The number of the pod that leads most partitions."""
-    led: list[int] = [one["active"] for one in here.get("qss", STORE)["status"]["assignment"]]
-    return max(set(led), key=led.count)
 
 
 @pytest.mark.usefixtures("own_bed")

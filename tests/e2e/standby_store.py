@@ -1,0 +1,44 @@
+"""A store with standbys that a client writes and reads while a test disturbs it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from e2e.clients import PodClient
+from e2e.environment import Tell
+from e2e.kubectl import Cluster
+from e2e.stores import is_redundant, small_store
+
+ROWS = 300
+STORE = "words"
+LEASE_S = 5.0
+Used = Callable[[float], AbstractContextManager[None]]
+
+
+def make_store(here: Cluster, client: PodClient) -> None:
+    """Makes a store of four pods and twelve partitions, one standby each, with 300 rows."""
+    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
+    here.until(f"qss/{STORE}", is_redundant)
+    client.write(STORE, ROWS, 1)
+
+
+@contextmanager
+def used_by(here: Cluster, client: PodClient, tell: Tell, most_s: float) -> Iterator[None]:
+    """Writes and reads while the block runs, and until the store is redundant again.
+
+    No request may fail or take `most_s` seconds, no answer may go back, and all rows are compared.
+    """
+    with client.keeping(STORE) as story:
+        yield
+        here.until(f"qss/{STORE}", is_redundant)
+    told: dict[str, Any] = story.told()
+    tell(f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s")
+    assert (told["wrong"], told["failures"]) == ([], [])
+    assert told["slowest_s"] < most_s, told
+    assert has_its_rows(client)
+
+
+def has_its_rows(client: PodClient) -> bool:
+    """Whether the store has the rows that were written before any fault."""
+    rows = {key: value for key, value in client.read(STORE).items() if key.startswith("key-")}
+    return rows == {f"key-{one}": 1 for one in range(ROWS)}

@@ -1,0 +1,144 @@
+"""The operator and the API server fail while a store with standbys changes, and it settles.
+
+A client writes and reads meanwhile. No request of it may fail, and no answer may go back.
+"""
+
+import signal
+import time
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from e2e.clients import PodClient
+from e2e.disturbances import signal_processes, without_its_operator
+from e2e.environment import Images, on_testbed
+from e2e.kubectl import Cluster, CommandError
+from e2e.releases import RELEASE, install, leader
+from e2e.standby_store import LEASE_S, STORE, Used, has_its_rows, make_store
+from e2e.stores import is_redundant, pod_of_most_actives, small_store, uids_of
+from qss_testing.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("own_bed")
+
+_QSS = f"qss/{STORE}"
+# An active that was to hand over takes entries again after two seconds without an operator.
+_WITHOUT_OPERATOR_S = 4.0
+_AWAY_S = 120.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(here: Cluster, client: PodClient) -> None:
+    """The store that the tests disturb."""
+    make_store(here, client)
+
+
+def scaled(here: Cluster, replicas: int) -> None:
+    here.kubectl("scale", _QSS, f"--replicas={replicas}")
+
+
+def has_pods(here: Cluster, number: int) -> bool:
+    """Whether the store has so many pods, and each leads or stands by."""
+    held = {
+        pod for one in here.get("qss", STORE)["status"]["assignment"] for pod in one["replicas"]
+    }
+    return len(uids_of(here, STORE)) == number and held == {*range(number)}
+
+
+@pytest.mark.parametrize("moment", [0, 1, 2, 4, 7])
+def test_a_scale_goes_on_where_a_killed_operator_left_it(
+    here: Cluster, own_operator: Cluster, used: Used, moment: int
+) -> None:
+    pods = 5 if has_pods(here, 4) else 4
+    with used(_WITHOUT_OPERATOR_S):
+        act = partial(scaled, here, pods)
+        without_its_operator(act, moment, own_operator, here, STORE)
+        wait_until(partial(has_pods, here, pods), 240.0)
+
+
+@pytest.mark.parametrize("moment", [1, 5])
+def test_a_restart_of_all_pods_goes_on_where_a_killed_operator_left_it(
+    here: Cluster, own_operator: Cluster, used: Used, moment: int
+) -> None:
+    before = {*uids_of(here, STORE).values()}
+    stamp = f"queryablestate.dev/restarted-at=2026-11-26T12:00:0{moment}Z"
+    act = partial(here.kubectl, "annotate", "--overwrite", _QSS, stamp)
+    with used(_WITHOUT_OPERATOR_S):
+        without_its_operator(act, moment, own_operator, here, STORE)
+        wait_until(lambda: not before & {*uids_of(here, STORE).values()}, 240.0)
+
+
+def test_both_operators_lose_the_lease_while_the_store_is_scaled(
+    here: Cluster, own_operator: Cluster, used: Used
+) -> None:
+    lease = f"lease/{RELEASE}-queryable-state"
+    pods = 5 if has_pods(here, 4) else 4
+    with used(_WITHOUT_OPERATOR_S):
+        scaled(here, pods)
+        for _ in range(2):
+            first = leader(own_operator)
+            own_operator.patch(lease, {"spec": {"holderIdentity": f"not-{first}"}})
+            wait_until(lambda: leader(own_operator), 60.0)
+        wait_until(partial(has_pods, here, pods), 240.0)
+
+
+def test_a_status_that_is_wiped_while_the_store_is_scaled_is_made_again(
+    here: Cluster, used: Used
+) -> None:
+    pods = 5 if has_pods(here, 4) else 4
+    with used(_WITHOUT_OPERATOR_S):
+        scaled(here, pods)
+        here.until(_QSS, lambda found: found["status"]["moving"] != "0/0")
+        here.patch(_QSS, {"status": None}, "--subresource=status")
+        here.until(_QSS, lambda found: bool((found.get("status") or {}).get("assignment")))
+        wait_until(partial(has_pods, here, pods), 240.0)
+
+
+def test_an_upgrade_and_a_rollback_of_the_chart_while_the_store_is_scaled(
+    here: Cluster, own_operator: Cluster, images: Images, used: Used
+) -> None:
+    pods = 5 if has_pods(here, 4) else 4
+    watched = {"watch.namespaces": f"{{{here.namespace}}}"}
+    with used(_WITHOUT_OPERATOR_S):
+        scaled(here, pods)
+        install(own_operator, images, values={**watched, "operator.logLevel": "debug"})
+        own_operator.helm("rollback", RELEASE, "--wait", "--timeout=120s")
+        wait_until(partial(has_pods, here, pods), 240.0)
+
+
+def answers(here: Cluster) -> bool:
+    """Whether the API server is back."""
+    with suppress(CommandError):
+        return here.kubectl("get", "--raw", "/readyz") == "ok"
+    return False
+
+
+def test_a_process_is_killed_while_the_api_server_is_away(
+    here: Cluster, own_operator: Cluster, used: Used
+) -> None:
+    """Nobody can take over meanwhile: writes wait until the process is back."""
+    assert leader(own_operator)
+    busiest = f"{STORE}-{pod_of_most_actives(here.get('qss', STORE))}"
+    with used(3 * LEASE_S):
+        on_testbed("stop", "kube-apiserver")
+        began_s = time.monotonic()
+        try:
+            wait_until(lambda: time.monotonic() - began_s > _AWAY_S / 2, _AWAY_S)
+            signal_processes(busiest, signal.SIGKILL)
+            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S)
+        finally:
+            on_testbed("start", "kube-apiserver")
+            wait_until(partial(answers, here), 60.0)
+
+
+def test_a_store_that_is_deleted_while_it_moves_keeps_its_volumes_and_is_made_again(
+    here: Cluster, client: PodClient
+) -> None:
+    pods = 5 if has_pods(here, 4) else 4
+    scaled(here, pods)
+    here.until(_QSS, lambda found: found["status"]["moving"] != "0/0")
+    here.kubectl("delete", _QSS, "--timeout=120s", timeout_s=130)
+    assert not uids_of(here, STORE)
+    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
+    here.until(_QSS, is_redundant)
+    assert has_its_rows(client)
