@@ -108,7 +108,7 @@ $(CHECKOV): $(INSTALLED) .ci/checkov.lock
 e2e: install testbed-programs $(CHECKOV) ## All tests on a real Kubernetes: the test bed, or E2E_KUBECONFIG with E2E_IMAGE_PREFIX
 	$(BIN)/pytest tests/e2e
 
-e2e-smoke: install testbed-programs ## Of these: helm install, one store, one Spark job, every key compared
+e2e-smoke: install testbed-programs ## Of these: helm install, one store, one Spark job, a failover under it, every key compared
 	$(BIN)/pytest tests/e2e/test_smoke.py
 
 testbed-programs:

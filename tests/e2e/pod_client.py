@@ -2,14 +2,17 @@
 
 python - write STORE COUNT ROUND [PEM] writes COUNT keys with ROUND as their value
 python - read STORE [PEM]              prints all rows as one JSON object
-python - keep STORE                    writes and reads until /tmp/stop appears, then ten times more
+python - keep STORE                    writes and reads until /tmp/stop appears, then ten times
+                                       more; meanwhile asks the Service as curl does, with one try
 
 With an authority as PEM, requests go over https. /tmp/token-STORE has the token for a store.
 """
 
 import json
 import sys
+import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +34,7 @@ BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
 _LIMITS = RetryLimits(deadline_s=300.0, first_contact_s=60.0)
 _KEYS_KEPT = 50
 _ROUNDS_AFTER = 10
+_TRY_S, _BETWEEN_TRIES_S = 2.0, 0.02
 
 
 def slices_of(rows: dict[str, Any], partitions: int) -> list[Slice]:
@@ -88,6 +92,35 @@ class Writer:
         return answer.position
 
 
+class OneTry:
+    """Asks the Service for one key again and again, on a new connection each, until it is ended."""
+
+    def __init__(self, url: str, name: str) -> None:
+        headers = {"Authorization": f"Bearer {token_file(name).read_text().strip()}"}
+        self._request = urllib.request.Request(f"{url}/state/stores/{name}/kept-0", headers=headers)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.asked = 0
+        self.failures: list[str] = []
+
+    def __enter__(self) -> "OneTry":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_BETWEEN_TRIES_S):
+            self.asked += 1
+            try:
+                with urllib.request.urlopen(self._request, timeout=_TRY_S) as answer:
+                    answer.read()
+            except OSError as error:
+                self.failures.append(str(error))
+
+
 def keep(url: str, name: str) -> dict[str, Any]:
     """Writes and reads in turn; each read must return the last written round.
 
@@ -120,15 +153,18 @@ def keep(url: str, name: str) -> dict[str, Any]:
             if row is None or row.value != met["writes"] - 1:
                 met["wrong"].append(f"{row and row.value} after {met['writes']} writes")
 
+        timed(write)
         left = _ROUNDS_AFTER  # The store must take these after its fault.
-        while left > 0:
-            left -= STOP.exists()
-            timed(write)
-            timed(read)
-            BEGUN.write_text("begun")
-            if len(met["failures"]) > 20:
-                break
-    return met
+        with OneTry(url, name) as one_try:
+            while left > 0:
+                left -= STOP.exists()
+                timed(write)
+                timed(read)
+                BEGUN.write_text("begun")
+                if len(met["failures"]) > 20:
+                    break
+    reasons = sorted(set(one_try.failures))
+    return met | {"tries": one_try.asked, "failed": len(one_try.failures), "reasons": reasons[:5]}
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from e2e.stores import is_redundant, small_store
 ROWS = 300
 STORE = "words"
 LEASE_S = 5.0
-Used = Callable[[float], AbstractContextManager[None]]
+Used = Callable[..., AbstractContextManager[None]]  # As `used_by` from `most_s` on.
 
 
 def make_store(here: Cluster, client: PodClient) -> None:
@@ -23,18 +23,25 @@ def make_store(here: Cluster, client: PodClient) -> None:
 
 
 @contextmanager
-def used_by(here: Cluster, client: PodClient, tell: Tell, most_s: float) -> Iterator[None]:
+def used_by(
+    here: Cluster, client: PodClient, tell: Tell, most_s: float, one_try_fails: float = 1.0
+) -> Iterator[None]:
     """Writes and reads while the block runs, and until the store is redundant again.
 
     No request may fail or take `most_s` seconds, no answer may go back, and all rows are compared.
+    Of the questions to the Service that are asked once, a share of `one_try_fails` may fail.
     """
     with client.keeping(STORE) as story:
         yield
         here.until(f"qss/{STORE}", is_redundant)
     told: dict[str, Any] = story.told()
-    tell(f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s")
+    tell(
+        f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s; "
+        f"{told['failed']} of {told['tries']} failed with one try {told['reasons']}"
+    )
     assert (told["wrong"], told["failures"]) == ([], [])
     assert told["slowest_s"] < most_s, told
+    assert told["failed"] <= one_try_fails * told["tries"], told
     assert has_its_rows(client)
 
 

@@ -3,7 +3,6 @@
 A client writes and reads meanwhile. No request of it may fail, and no answer may go back.
 """
 
-import signal
 import time
 from contextlib import suppress
 from functools import partial
@@ -11,12 +10,12 @@ from functools import partial
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import signal_processes, without_its_operator
+from e2e.disturbances import without_its_operator
 from e2e.environment import Images, on_testbed
 from e2e.kubectl import Cluster, CommandError
 from e2e.releases import RELEASE, install, leader
-from e2e.standby_store import LEASE_S, STORE, Used, has_its_rows, make_store
-from e2e.stores import is_redundant, pod_of_most_actives, small_store, uids_of
+from e2e.standby_store import STORE, Used, has_its_rows, make_store
+from e2e.stores import is_redundant, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_bed")
@@ -45,7 +44,7 @@ def has_pods(here: Cluster, number: int) -> bool:
     return len(uids_of(here, STORE)) == number and held == {*range(number)}
 
 
-@pytest.mark.parametrize("moment", [0, 1, 2, 4, 7])
+@pytest.mark.parametrize("moment", [0, 2, 5])
 def test_a_scale_goes_on_where_a_killed_operator_left_it(
     here: Cluster, own_operator: Cluster, used: Used, moment: int
 ) -> None:
@@ -56,15 +55,14 @@ def test_a_scale_goes_on_where_a_killed_operator_left_it(
         wait_until(partial(has_pods, here, pods), 240.0)
 
 
-@pytest.mark.parametrize("moment", [1, 5])
 def test_a_restart_of_all_pods_goes_on_where_a_killed_operator_left_it(
-    here: Cluster, own_operator: Cluster, used: Used, moment: int
+    here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
     before = {*uids_of(here, STORE).values()}
-    stamp = f"queryablestate.dev/restarted-at=2026-11-26T12:00:0{moment}Z"
+    stamp = "queryablestate.dev/restarted-at=2026-11-26T12:00:00Z"
     act = partial(here.kubectl, "annotate", "--overwrite", _QSS, stamp)
     with used(_WITHOUT_OPERATOR_S):
-        without_its_operator(act, moment, own_operator, here, STORE)
+        without_its_operator(act, 3, own_operator, here, STORE)
         wait_until(lambda: not before & {*uids_of(here, STORE).values()}, 240.0)
 
 
@@ -113,32 +111,30 @@ def answers(here: Cluster) -> bool:
     return False
 
 
-def test_a_process_is_killed_while_the_api_server_is_away(
+def test_two_minutes_without_the_api_server_cost_nothing(
     here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
-    """Nobody can take over meanwhile: writes wait until the process is back."""
     assert leader(own_operator)
-    busiest = f"{STORE}-{pod_of_most_actives(here.get('qss', STORE))}"
-    with used(3 * LEASE_S):
+    with used(_WITHOUT_OPERATOR_S):
         on_testbed("stop", "kube-apiserver")
         began_s = time.monotonic()
         try:
-            wait_until(lambda: time.monotonic() - began_s > _AWAY_S / 2, _AWAY_S)
-            signal_processes(busiest, signal.SIGKILL)
-            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S)
+            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S + 10)
         finally:
             on_testbed("start", "kube-apiserver")
             wait_until(partial(answers, here), 60.0)
 
 
-def test_a_store_that_is_deleted_while_it_moves_keeps_its_volumes_and_is_made_again(
+def test_a_store_that_is_deleted_while_it_moves_is_made_again_from_its_volumes(
     here: Cluster, client: PodClient
 ) -> None:
-    pods = 5 if has_pods(here, 4) else 4
-    scaled(here, pods)
+    old = here.get("qss", STORE)["metadata"]["uid"]
+    scaled(here, 5 if has_pods(here, 4) else 4)
     here.until(_QSS, lambda found: found["status"]["moving"] != "0/0")
     here.kubectl("delete", _QSS, "--timeout=120s", timeout_s=130)
-    assert not uids_of(here, STORE)
-    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
+    wait_until(lambda: not uids_of(here, STORE), 120.0)
+    again = small_store(STORE, replicas=4, partitions=12, standbys=1)
+    again["metadata"]["annotations"] = {"queryablestate.dev/adopt-volumes": old}
+    here.apply(again)
     here.until(_QSS, is_redundant)
     assert has_its_rows(client)
