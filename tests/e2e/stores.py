@@ -128,3 +128,12 @@ def pod_of_most_actives(found: Object) -> int:
     """The number of the pod that leads most partitions."""
     led: list[int] = [one["active"] for one in found["status"]["assignment"]]
     return max(set(led), key=led.count)
+
+
+def told(here: Cluster, store: str) -> set[str]:
+    """The reasons of the events about a store."""
+    about = (
+        "--field-selector",
+        f"involvedObject.kind=QueryableStateStore,involvedObject.name={store}",
+    )
+    return {one["reason"] for one in here.items("events", *about)}

@@ -21,6 +21,7 @@ from qss_operator.kubernetes.cluster import KubernetesCluster
 from qss_operator.kubernetes.events.poster import Events
 from qss_operator.kubernetes.events.rules import EventType, Subject
 from qss_operator.kubernetes.events.status_events import news_of
+from qss_operator.kubernetes.events.story import Story
 from qss_operator.kubernetes.failure_status import refused_status, troubled_status
 from qss_operator.kubernetes.leadership.health import Health
 from qss_operator.kubernetes.names import StoreNames
@@ -40,7 +41,7 @@ from qss_operator.kubernetes.resources import (
 from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.findings.wishes import UNSUPPORTED
-from qss_operator.planning.membership.tally import Joining, tally_of
+from qss_operator.planning.membership.changes import Changes, changes_of
 from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
@@ -99,7 +100,8 @@ class StoreLoop:
         self._failures = 0
         self._refused = False  # Whether the last round went on after a refused action.
         self._subject: Subject | None = None
-        self._joining: Joining = frozenset()  # Replicas of moves that this process saw begin.
+        self._changes = Changes()  # The last ones, with the moves that this process saw begin.
+        self._story = Story(store)
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
         if self._cache.changed(kind, name, version):
@@ -289,20 +291,22 @@ class StoreLoop:
 
     def _announce(self, before: StoreStatus | None, after: StoreStatus) -> None:
         held = before.assignment if before is not None else None
-        tally = tally_of(held, after.assignment, self._joining)
-        self._joining = tally.joining
+        changes = self._changes = changes_of(held, after.assignment, self._changes.joining)
         self._shared.metrics.changed(
             self.names.namespace,
             str(self.names.store),
-            failovers=tally.failovers,
-            handovers=tally.handovers,
-            begun=tally.begun,
-            done=tally.done,
-            cancelled=tally.cancelled,
+            failovers=len(changes.failovers),
+            handovers=len(changes.handovers),
+            begun=len(changes.begun),
+            done=len(changes.done),
+            cancelled=len(changes.cancelled),
         )
+        if (subject := self._subject) is None:
+            return
         for kind, reason, message in news_of(before, after):
-            if self._subject is not None:
-                self._shared.events.post(self._subject, kind, reason, message)
+            self._shared.events.post(subject, kind, reason, message)
+        for told in self._story.told(changes, self._shared.clock.monotonic_s()):
+            self._shared.events.post(subject, told.type, told.reason, told.message, told.chapter)
 
     async def _refuse(self, store: Object, message: str) -> None:
         before = decode_status(store.get("status"))

@@ -14,6 +14,8 @@ from qss_operator.kubernetes.api.errors import NotFoundError
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.events.rules import (
+    MINUTE_S,
+    EventKey,
     EventLimits,
     EventMemory,
     EventType,
@@ -28,6 +30,7 @@ from qss_operator.times import utc
 logger = logging.getLogger(__name__)
 
 _QUEUE_LENGTH_MAX = 256
+_LATE_MAX = 256
 
 
 class EventApi(Protocol):
@@ -60,11 +63,17 @@ class Events:
         self._memory = EventMemory(limits or EventLimits())
         self._queue: asyncio.Queue[Happening] = asyncio.Queue(_QUEUE_LENGTH_MAX)
         self._is_failing = False
+        # The newest events of chapters that were too many for their minute.
+        self._late: dict[EventKey, Happening] = {}
 
-    def post(self, subject: Subject, type_: EventType, reason: str, message: str) -> None:
+    def post(
+        self, subject: Subject, type_: EventType, reason: str, message: str, chapter: str = ""
+    ) -> None:
         """Returns at once; while the queue is full, new events are dropped."""
         said = bounded(message)
-        happening = Happening(subject=subject, type=type_, reason=reason, message=said)
+        happening = Happening(
+            subject=subject, type=type_, reason=reason, message=said, chapter=chapter
+        )
         try:
             self._queue.put_nowait(happening)
         except asyncio.QueueFull:
@@ -73,32 +82,49 @@ class Events:
     async def run(self) -> None:
         """Posts the queued events until it is cancelled."""
         while True:
-            happening = await self._queue.get()
             try:
-                await self._post(happening)
-                self._is_failing = False
-            except StoreError as error:
-                self._failed(error)
-            except Exception:
-                logger.exception("an event was not posted: %s", happening)
+                async with asyncio.timeout(self._next_minute_s() if self._late else None):
+                    happening = await self._queue.get()
+            except TimeoutError:
+                for late in [self._late.pop(key) for key in [*self._late]]:
+                    await self._tried(late, was_counted=True)
+                continue
+            try:
+                await self._tried(happening)
             finally:
                 self._queue.task_done()
+
+    def _next_minute_s(self) -> float:
+        return MINUTE_S - self._clock.monotonic_s() % MINUTE_S
+
+    async def _tried(self, happening: Happening, *, was_counted: bool = False) -> None:
+        try:
+            await self._post(happening, was_counted=was_counted)
+            self._is_failing = False
+        except StoreError as error:
+            self._failed(error)
+        except Exception:
+            logger.exception("an event was not posted: %s", happening)
 
     async def drain(self) -> None:
         """Returns when all queued events were tried."""
         await self._queue.join()
 
-    async def _post(self, happening: Happening) -> None:
+    async def _post(self, happening: Happening, *, was_counted: bool) -> None:
         now_s = self._clock.monotonic_s()
-        posted = self._memory.again(happening, now_s)
+        posted = self._memory.again(happening, now_s, counts=not was_counted)
         if not self._memory.may_post(happening.subject, now_s):
-            # The repetition is counted, and posted with the next one that is allowed.
+            # A repetition is counted, and posted with the next one that is allowed.
+            if happening.chapter and len(self._late) < _LATE_MAX:
+                self._late[happening.key] = happening
+                return
             logger.debug("too many events of %s: %s", happening.subject.name, happening.reason)
             return
+        self._late.pop(happening.key, None)
         namespace = happening.subject.namespace
         if posted is not None:
             try:
-                patch = again_patch(posted, utc(self._clock))
+                patch = again_patch(posted, happening.message, utc(self._clock))
                 await self._api.merge_patch(EVENTS, namespace, posted.name, patch)
             except NotFoundError:
                 self._memory.forget(happening)

@@ -16,6 +16,8 @@ from qss_operator.times import time_of
 _MESSAGE_BYTES_MAX = 1024  # The API server counts bytes.
 _REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 _NAME_LENGTH_MAX = 253
+MINUTE_S = 60.0
+EventKey = tuple[str, str, str, str]
 
 
 class EventType(StrEnum):
@@ -44,21 +46,25 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """An event of an object, before it is posted."""
+    """An event of an object, before it is posted.
+
+    One with the same `chapter` repeats the one before, also with another message.
+    """
 
     subject: Subject
     type: EventType
     reason: str
     message: str
+    chapter: str = ""
 
     def __post_init__(self) -> None:
         assert _REASON.fullmatch(self.reason), f"no CamelCase: {self.reason}"
         assert len(self.message.encode()) <= _MESSAGE_BYTES_MAX, "an unbounded message"
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> EventKey:
         """A key that is equal for repetitions of one event."""
-        return self.subject.uid, self.type, self.reason, self.message
+        return self.subject.uid, self.type, self.reason, self.chapter or self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +81,16 @@ class EventMemory:
 
     def __init__(self, limits: EventLimits) -> None:
         self._limits = limits
-        self.posted: dict[tuple[str, str, str, str], Posted] = {}
+        self.posted: dict[EventKey, Posted] = {}
         self._minute = 0.0
         self.of_this_minute: Counter[str] = Counter()  # Posts by object.
 
-    def again(self, happening: Happening, now_s: float) -> Posted | None:
-        """Counts a repetition and returns its event; None for a new event."""
+    def again(self, happening: Happening, now_s: float, *, counts: bool = True) -> Posted | None:
+        """Counts a repetition (if it `counts`) and returns its event; None for a new event."""
         posted = self.posted.get(happening.key)
         if posted is None or now_s - posted.last_s > self._limits.same_within_s:
             return None
-        counted = replace(posted, count=posted.count + 1, last_s=now_s)
+        counted = replace(posted, count=posted.count + counts, last_s=now_s)
         self._remember(happening, counted)
         return counted
 
@@ -98,8 +104,8 @@ class EventMemory:
 
     def may_post(self, subject: Subject, now_s: float) -> bool:
         """Counts a post of the object in this minute; returns whether the limit allows it."""
-        if now_s // 60 != self._minute:
-            self._minute = now_s // 60
+        if now_s // MINUTE_S != self._minute:
+            self._minute = now_s // MINUTE_S
             self.of_this_minute.clear()
         self.of_this_minute[subject.uid] += 1
         return self.of_this_minute[subject.uid] <= self._limits.a_minute
@@ -141,9 +147,9 @@ def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> 
     }
 
 
-def again_patch(posted: Posted, now: datetime) -> Object:
+def again_patch(posted: Posted, message: str, now: datetime) -> Object:
     """The merge patch for a repeated event."""
-    return {"count": posted.count, "lastTimestamp": time_of(now)}
+    return {"count": posted.count, "lastTimestamp": time_of(now), "message": message}
 
 
 def bounded(message: str) -> str:

@@ -1,6 +1,12 @@
 """The events of a new status: conditions whose status or reason changed. Pure."""
 
 from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.planning.findings.rebalancing import (
+    DRAINING,
+    NODE_CORDONED,
+    PAUSED,
+    WAITING_FOR_PODS,
+)
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
 News = tuple[EventType, str, str]  # Its type, reason, message.
@@ -11,12 +17,32 @@ _GOOD_WHEN = {
 }
 # Events with these reasons are Normal, not Warning: the store starts, or was hibernated.
 _QUIET = ("PodsStarting", "Hibernated")
+# Of other conditions these reasons are told.
+_TOLD = {
+    ConditionType.REBALANCING: {NODE_CORDONED: EventType.NORMAL},
+    ConditionType.SCALE_DOWN_BLOCKED: {
+        DRAINING: EventType.NORMAL,
+        PAUSED: EventType.WARNING,
+        WAITING_FOR_PODS: EventType.WARNING,
+    },
+}
 
 
 def news_of(before: StoreStatus | None, after: StoreStatus) -> list[News]:
-    """An event for each change of the conditions Ready and Degraded."""
+    """An event for each change of the conditions Ready and Degraded, and for some of others."""
     told = [_news(before, after, kind) for kind in _GOOD_WHEN]
+    told += [_news_of_reason(before, after, kind) for kind in _TOLD]
     return [one for one in told if one is not None]
+
+
+def _news_of_reason(
+    before: StoreStatus | None, after: StoreStatus, kind: ConditionType
+) -> News | None:
+    new = after.condition(kind)
+    old = before.condition(kind) if before is not None else None
+    if new is None or _said(old) == _said(new) or new.reason not in _TOLD[kind]:
+        return None
+    return _TOLD[kind][new.reason], new.reason, new.message
 
 
 def _news(before: StoreStatus | None, after: StoreStatus, kind: ConditionType) -> News | None:

@@ -19,6 +19,8 @@ NOTHING_TO_MOVE = "NothingToMove"
 NODE_CORDONED = "NodeCordoned"
 MOVING = "Moving"
 PAUSED = "Paused"
+DRAINING = "Draining"
+WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
 
@@ -95,10 +97,10 @@ class Rebalance:
         if self.waits_for is not None:
             why = f"waiting for {self.waits_for}"
         if why is None:
-            return no, "Draining", f"{names} is emptied: its replicas move to the other pods"
+            return no, DRAINING, f"{names} is emptied: its replicas move to the other pods"
         return (
             ConditionStatus.TRUE,
-            PAUSED if self.is_paused else "WaitingForPods",
+            PAUSED if self.is_paused else WAITING_FOR_PODS,
             f"{names} cannot be emptied: {why}. To keep the pods, set spec.replicas to "
             f"{max(left) + 1}",
         )

@@ -112,7 +112,7 @@ def test_the_same_event_is_counted_for_ten_minutes() -> None:
         await post(
             events, "PodsStarting", "a", Subject(kind=STORES, namespace="n", name="w", uid="u2")
         )
-        patch = {"count": 2, "lastTimestamp": "2026-11-21T00:01:00Z"}
+        patch = {"count": 2, "lastTimestamp": "2026-11-21T00:01:00Z", "message": "a"}
         assert server.patched == [("words.t0", patch)]
         assert len(server.created) == 3
         await asyncio.sleep(601)
@@ -151,6 +151,24 @@ def test_a_store_may_have_so_many_events_a_minute_and_repetitions_are_still_coun
             events, "PodsStarting", "0", Subject(kind=STORES, namespace="n", name="w", uid="u2")
         )
         assert len(server.created) == 7
+
+    run_in_virtual_time(story())
+
+
+def test_the_newest_event_of_a_chapter_is_posted_when_its_store_may_post_again() -> None:
+    async def story() -> None:
+        server = EventServer()
+        events = events_of(server, EventLimits(a_minute=2))
+        running = asyncio.create_task(events.run())
+        for number in range(5):
+            events.post(WORDS, NORMAL, "MoveDone", f"{number} are done", "MoveDone-1")
+            await events.drain()
+        assert [one["message"] for one in server.created] == ["0 are done"]
+        assert [patch["message"] for _, patch in server.patched] == ["1 are done"]
+        await asyncio.sleep(61)
+        running.cancel()
+        assert [patch["message"] for _, patch in server.patched] == ["1 are done", "4 are done"]
+        assert server.patched[-1][1]["count"] == 5
 
     run_in_virtual_time(story())
 
