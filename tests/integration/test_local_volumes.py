@@ -1,5 +1,6 @@
 """Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -90,6 +91,50 @@ def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_ro
     subprocess.run(back, shell=True, check=True)
     assert qss.up(manifest(replicas=1)).code == 0
     assert "\na    1 " in qss.run("get", STORE, "a").out
+
+
+@pytest.mark.parametrize("pods", [2, 3])
+@pytest.mark.parametrize("says_pods", [True, False])
+def test_folders_of_pods_that_were_exchanged_are_put_back_as_told(
+    qss: Qss, pods: int, says_pods: bool
+) -> None:
+    """Of three folders each has the name of the next one. Volumes may be of an older version."""
+    file = manifest(replicas=pods, standbys=1, partitions=3)
+    rows = {f"k{number}": number for number in range(20)}
+    assert qss.up(file).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, rows)
+    assert qss.down().code == 0
+    turn_folders(qss, pods)
+    if not says_pods:
+        said = [
+            qss.state.data_directory(STORE, Ordinal(ordinal)) / "pod-ordinal"
+            for ordinal in range(pods)
+        ]
+        for one in said:
+            one.unlink()
+        qss.up(file, timeout_s=5)
+        wait_until(lambda: all(one.exists() for one in said))
+        assert qss.down().code == 0
+    done = qss.up(file)
+    assert done.code == 1
+    folder = qss.state.path / STORE
+    assert f"folders of pods of store {STORE} look exchanged: " in done.err
+    assert f"{folder / 'pod-1'} has the data of pod 0" in done.err
+    assert qss.living_pods() == []
+    subprocess.run(done.err.split("`")[1], shell=True, check=True)
+    assert qss.up(file).code == 0
+    told = qss.run("scan", STORE, "--output", "ndjson")
+    found = [json.loads(line) for line in told.out.splitlines()]
+    assert {one["key"]: one["value"] for one in found} == rows
+
+
+def turn_folders(qss: Qss, pods: int) -> None:
+    """Gives each folder of a pod the number of the next one, and the last that of the first."""
+    folder = qss.state.path / STORE
+    (folder / f"pod-{pods - 1}").rename(folder / "x")
+    for ordinal in reversed(range(pods - 1)):
+        (folder / f"pod-{ordinal}").rename(folder / f"pod-{ordinal + 1}")
+    (folder / "x").rename(folder / "pod-0")
 
 
 def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:
