@@ -216,3 +216,52 @@ def test_the_schema_of_the_databases_counts_where_an_assignment_and_the_resource
     assert (done.code, told in done.err) == (2, True)
     assert qss.up(versioned("744h")).code == 0
     assert "\na    " in qss.run("versions", STORE, "a").out
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0" * 200, b'{"store_id": "'], ids=["empty", "zeros", "cut"]
+)
+def test_the_right_file_is_enough_where_the_kept_schema_is_damaged_after_an_edit(
+    qss: Qss, damage: bytes
+) -> None:
+    """The databases have refused the assignment and the resource that a person had edited."""
+    assert qss.up(versioned("744h")).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, {"a": 1})
+    assert qss.down().code == 0
+    volume = qss.state.data_directory(STORE, Ordinal(0))
+    edit(volume / "assignment.json", "2678400000", "86400000")
+    edit(qss.state.resource_file(STORE), "744h", "24h")
+    (volume / "schema-of-rows.json").write_bytes(damage)
+    done = qss.up(versioned("744h"))
+    assert done.code == 0, done.err
+    assert "\na    " in qss.run("versions", STORE, "a").out
+    assert "2678400000" in (volume / "schema-of-rows.json").read_text()
+    assert qss.down().code == 0
+    # The databases have told their schema again.
+    done = qss.up(versioned("24h"))
+    assert done.code == 2
+    assert "immutable" in done.err
+
+
+def test_a_wrong_file_is_not_served_where_the_kept_schema_is_damaged(qss: Qss) -> None:
+    assert qss.up(versioned("744h")).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, {"a": 1})
+    kept = qss.state.data_directory(STORE, Ordinal(0)) / "schema-of-rows.json"
+    kept.write_bytes(b"")
+    # The store runs, so its own schema counts.
+    refused = qss.run("apply", str(qss.write(versioned("24h"))))
+    assert refused.code == 2
+    assert "immutable" in refused.err
+    assert qss.down().code == 0
+    done = qss.up(versioned("24h"), timeout_s=60)
+    assert done.code == 4
+    assert "historyRetention 744 h, not 24 h" in done.err
+    assert qss.down().code == 0
+    assert qss.up(versioned("744h")).code == 0
+    assert "\na    " in qss.run("versions", STORE, "a").out
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))

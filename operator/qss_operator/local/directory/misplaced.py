@@ -22,6 +22,7 @@ from qss_operator.local.directory.moves import aside, move, put, put_all
 
 Kept = TypeVar("Kept", bound=Wire)
 _VOLUMES = "pod-*/data"
+_SCHEMA_FILE = "schema-of-rows.json"
 
 
 def refuse_beginning_empty(path: Path, store: StoreName) -> None:
@@ -111,7 +112,12 @@ def kept_assignment(volume: Path) -> StoreAssignment | None:
 
 def schema_of_rows(volume: Path) -> StoreDefinition | None:
     """The definition that the databases of a volume have; None where they refused no other one."""
-    return _decoded(volume / "schema-of-rows.json", StoreDefinition)
+    return _decoded(volume / _SCHEMA_FILE, StoreDefinition)
+
+
+def has_lost_schema(volume: Path) -> bool:
+    """Whether the databases of a volume refused another schema, and their own cannot be read."""
+    return (volume / _SCHEMA_FILE).exists() and schema_of_rows(volume) is None
 
 
 def resource_of(volume: Path, store_id: str) -> str:

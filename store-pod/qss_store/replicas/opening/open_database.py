@@ -154,6 +154,8 @@ class Opening:
                 self._volume.keep_owner(error.owner, is_sure=False)
             raise
         self._volume.keep_owner(context.pod, is_sure=not begins)
+        if not begins:
+            self._volume.mend_schema(definition)
         try:
             if was_here:
                 await self.check(replica)

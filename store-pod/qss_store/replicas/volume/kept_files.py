@@ -64,6 +64,11 @@ class Volume:
         except OSError as error:
             _LOG.warning("the schema of the rows cannot be kept on the volume: %s", error)
 
+    def mend_schema(self, kept: StoreDefinition) -> None:
+        """Keeps a database's definition in place of one that cannot be read."""
+        if (self.path / _SCHEMA_FILE).exists() and schema_of_rows(self.path) is None:
+            self.keep_schema(kept)
+
     def keep_owner(self, pod: Ordinal, *, is_sure: bool) -> None:
         """Keeps the pod that a volume is of; a full volume does without it.
 
