@@ -1,5 +1,6 @@
 """Volumes of local pods: which resource may be started over them, and what a full one allows."""
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -92,6 +93,50 @@ def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_ro
     assert "\na    1 " in qss.run("get", STORE, "a").out
 
 
+@pytest.mark.parametrize("pods", [2, 3])
+@pytest.mark.parametrize("says_pods", [True, False])
+def test_folders_of_pods_that_were_exchanged_are_put_back_as_told(
+    qss: Qss, pods: int, says_pods: bool
+) -> None:
+    """Of three folders each has the name of the next one. Volumes may be of an older version."""
+    file = manifest(replicas=pods, standbys=1, partitions=3)
+    rows = {f"k{number}": number for number in range(20)}
+    assert qss.up(file).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, rows)
+    assert qss.down().code == 0
+    turn_folders(qss, pods)
+    if not says_pods:
+        said = [
+            qss.state.data_directory(STORE, Ordinal(ordinal)) / "pod-ordinal"
+            for ordinal in range(pods)
+        ]
+        for one in said:
+            one.unlink()
+        qss.up(file, timeout_s=5)
+        wait_until(lambda: all(one.exists() for one in said))
+        assert qss.down().code == 0
+    done = qss.up(file)
+    assert done.code == 1
+    folder = qss.state.path / STORE
+    assert f"folders of pods of store {STORE} look exchanged: " in done.err
+    assert f"{folder / 'pod-1'} has the data of pod 0" in done.err
+    assert qss.living_pods() == []
+    subprocess.run(done.err.split("`")[1], shell=True, check=True)
+    assert qss.up(file).code == 0
+    told = qss.run("scan", STORE, "--output", "ndjson")
+    found = [json.loads(line) for line in told.out.splitlines()]
+    assert {one["key"]: one["value"] for one in found} == rows
+
+
+def turn_folders(qss: Qss, pods: int) -> None:
+    """Gives each folder of a pod the number of the next one, and the last that of the first."""
+    folder = qss.state.path / STORE
+    (folder / f"pod-{pods - 1}").rename(folder / "x")
+    for ordinal in reversed(range(pods - 1)):
+        (folder / f"pod-{ordinal}").rename(folder / f"pod-{ordinal + 1}")
+    (folder / "x").rename(folder / "pod-0")
+
+
 def test_a_resource_that_is_edited_while_its_store_runs_is_not_taken_over_data(qss: Qss) -> None:
     resource_file = with_rows(qss)
     assert qss.up(manifest(replicas=1)).code == 0
@@ -171,3 +216,52 @@ def test_the_schema_of_the_databases_counts_where_an_assignment_and_the_resource
     assert (done.code, told in done.err) == (2, True)
     assert qss.up(versioned("744h")).code == 0
     assert "\na    " in qss.run("versions", STORE, "a").out
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0" * 200, b'{"store_id": "'], ids=["empty", "zeros", "cut"]
+)
+def test_the_right_file_is_enough_where_the_kept_schema_is_damaged_after_an_edit(
+    qss: Qss, damage: bytes
+) -> None:
+    """The databases have refused the assignment and the resource that a person had edited."""
+    assert qss.up(versioned("744h")).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, {"a": 1})
+    assert qss.down().code == 0
+    volume = qss.state.data_directory(STORE, Ordinal(0))
+    edit(volume / "assignment.json", "2678400000", "86400000")
+    edit(qss.state.resource_file(STORE), "744h", "24h")
+    (volume / "schema-of-rows.json").write_bytes(damage)
+    done = qss.up(versioned("744h"))
+    assert done.code == 0, done.err
+    assert "\na    " in qss.run("versions", STORE, "a").out
+    assert "2678400000" in (volume / "schema-of-rows.json").read_text()
+    assert qss.down().code == 0
+    # The databases have told their schema again.
+    done = qss.up(versioned("24h"))
+    assert done.code == 2
+    assert "immutable" in done.err
+
+
+def test_a_wrong_file_is_not_served_where_the_kept_schema_is_damaged(qss: Qss) -> None:
+    assert qss.up(versioned("744h")).code == 0
+    write_values(qss.status()["status"]["endpoints"]["query"], STORE, {"a": 1})
+    kept = qss.state.data_directory(STORE, Ordinal(0)) / "schema-of-rows.json"
+    kept.write_bytes(b"")
+    # The store runs, so its own schema counts.
+    refused = qss.run("apply", str(qss.write(versioned("24h"))))
+    assert refused.code == 2
+    assert "immutable" in refused.err
+    assert qss.down().code == 0
+    done = qss.up(versioned("24h"), timeout_s=60)
+    assert done.code == 4
+    assert "historyRetention 744 h, not 24 h" in done.err
+    assert qss.down().code == 0
+    assert qss.up(versioned("744h")).code == 0
+    assert "\na    " in qss.run("versions", STORE, "a").out
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))

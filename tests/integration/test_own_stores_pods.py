@@ -35,7 +35,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 async def test_who_asks_before_the_pod_serves_finds_its_indexes_later(cluster: Cluster) -> None:
     pod = cluster.nodes[0].pod
-    pod.indexing = None
+    pod.own_type.indexing = None
     pod.remember()
     session = PeerSession()
     reader = ReadContext(pod, PeerReads(session, 1, pod.clock), Settings())

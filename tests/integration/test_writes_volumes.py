@@ -144,12 +144,16 @@ async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Pat
         for source, target in (("0", "aside"), ("1", "0"), ("aside", "1")):
             (tmp_path / source).rename(tmp_path / target)
         for pod, other, theirs in ((0, 1, "1, 3"), (1, 0, "0, 2")):
+            said = tmp_path / str(pod) / "pod-ordinal"
+            assert said.read_text() == str(other)
+            said.unlink()  # As on a volume of an older version.
             held = await cluster.start_pod(pod)
             assert all(one.is_misplaced for one in held.pod.report().lost)
             told = [one.error for one in held.pod.report().lost]
             why = f"this is the volume of pod {other}: it holds that pod's partitions ({theirs}). "
             assert len(told) == 2
             assert all(error.startswith(why) for error in told), told
+            assert said.read_text() == str(other)
             await cluster.stop_pod(pod)
         shutil.rmtree(tmp_path / "0" / "partitions" / "3")
         (tmp_path / "0").rename(tmp_path / "aside")

@@ -10,7 +10,8 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
-from qss_operator.local.directory.misplaced import refuse_beginning_empty, refuse_renamed_pods
+from qss_operator.local.directory.misplaced import refuse_beginning_empty
+from qss_operator.local.directory.renamed_pods import refuse_renamed_pods
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.directory.volumes import is_of_data, refuse_other_data, uid_of
 from qss_operator.planning.annotations import (

@@ -172,7 +172,11 @@ async def wait_until_ready(
     since_s = began_s
     told, again_s = "", began_s + _TELL_AFTER_S
     while True:
-        waiting = {name: status for name, status in read().items() if not is_ready(status)}
+        waiting = {
+            name: status
+            for name, status in read().items()
+            if not is_ready(status) or _schema_refusal(status)
+        }
         if not waiting:
             return
         now_s = loop.time()
@@ -219,7 +223,9 @@ def _without_pods(statuses: Mapping[StoreName, StoreStatus]) -> list[str]:
 
 
 def _reasons_of(waiting: Mapping[StoreName, StoreStatus]) -> str:
-    return "\n".join(f"{name}: {why(status)}" for name, status in waiting.items())
+    return "\n".join(
+        f"{name}: {_schema_refusal(status) or why(status)}" for name, status in waiting.items()
+    )
 
 
 def _hopes_for_s(status: StoreStatus) -> float:
@@ -227,9 +233,15 @@ def _hopes_for_s(status: StoreStatus) -> float:
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return math.inf
-    if WRONG_SETTINGS in ready.message or WRITTEN_WITH in ready.message:
+    if WRONG_SETTINGS in ready.message or _schema_refusal(status):
         return _WRONG_FILE_HOPE_S
     return _HOPES_S.get(ready.reason, math.inf)
+
+
+def _schema_refusal(status: StoreStatus) -> str | None:
+    """The words of pods that refuse the schema of the resource, though they may serve their own."""
+    said = (one for one in status.conditions or () if WRITTEN_WITH in one.message)
+    return next((f"{one.reason}: {one.message}" for one in said), None)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

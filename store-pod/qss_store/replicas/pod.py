@@ -10,19 +10,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qss_client.clock import Clock
-from qss_core.errors import (
-    NotReadyError,
-    StaleEpochError,
-    StoreError,
-    StoreTypeRefusedError,
-)
+from qss_core.errors import NotReadyError, StaleEpochError, StoreError
 from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
     PodName,
     Role,
     StoreAssignment,
-    StoreDefinition,
     StoreId,
 )
 from qss_core.wire.replica_reports import ReplicasReport
@@ -30,6 +24,7 @@ from qss_core.wire.retirement import RetireRequest
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.opening.assignment_checks import check_retirement
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
+from qss_store.replicas.opening.own_type import OwnType
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.retirement import Retirement
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
@@ -52,7 +47,7 @@ from qss_store.runtime.heavy_turns import HeavyTurns
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.request_memory import RequestMemory
 from qss_store.storage.commit_rows.row_slices import SliceLimits, slice_limits
-from qss_store.storage.index_keys import Indexing, indexing_of
+from qss_store.storage.index_keys import Indexing
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,8 +74,7 @@ class Pod:
         self.registry = Registry(self.store, self.ordinal, self._file, config.incarnation)
         self._unopened = self.registry.unopened
         self._reopening = Reopening(self._unopened, self._assign_again)
-        self.indexing: Indexing | None = None  # Only a store of a user's own type has one.
-        self._refusal: StoreError | None = None
+        self.own_type = OwnType(config.extensions)
         self._config = config
         self._volume = Volume(volume)
         self.room = VolumeWatch(volume)
@@ -129,21 +123,12 @@ class Pod:
         if kept is not None:
             self._retirement.expect(kept, self.ordinal)
             self._remember_marks(kept.definition.store_id)
-            self._remember_type(kept.definition)
+            self.own_type.remember(kept.definition)
 
     def _remember_marks(self, store_id: StoreId) -> None:
         marks = self._volume.marks(store_id)
         self._opening.marks = marks
         self.marks.begin(marks)
-
-    def _remember_type(self, definition: StoreDefinition) -> None:
-        """Makes the store's own type; where that fails, reads of its replicas raise the reason."""
-        try:
-            self._take_type(definition)
-        except StoreTypeRefusedError as error:
-            if self._refusal is None:
-                _LOG.error("the store cannot be served: %s", error.message)
-            self._refusal = error
 
     async def start(self, *, compares: bool = False) -> None:
         """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
@@ -155,6 +140,8 @@ class Pod:
             held = self.registry.assignment  # The operator may have sent a newer one meanwhile.
             if held is not None:
                 await self._assign(held)
+            if self._corrects_schema():
+                await self._assign(self.registry.placed())
         self.has_opened = True
 
     async def keep_sync_marks(self) -> None:
@@ -188,13 +175,13 @@ class Pod:
             counts = any(self.ordinal in one.in_sync for one in assignment.partitions)
             if self._file.unreadable is not None and counts and not is_emptied:
                 raise self._file.unreadable.once_more()
-            held = self.registry.assignment
-            has_opened = self.has_opened
+            self._corrects_schema()
+            held, has_opened = self.registry.assignment, self.has_opened
             assignment = self.registry.checked(assignment, self._config, has_opened=has_opened)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied
-            self._take_type(assignment.definition)
+            self.own_type.take(assignment.definition)
             await self._assign(assignment, is_emptied=is_emptied)
             self.registry.is_of_resource = True
             self._file.keep_resource(self._config.resource_uid)
@@ -212,10 +199,12 @@ class Pod:
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
             await self.news.tell()
 
-    def _take_type(self, definition: StoreDefinition) -> None:
-        """Makes the store's own type, once: the type and its options never change."""
-        if self.indexing is None:
-            self.indexing = indexing_of(definition, self._config.extensions)
+    def _corrects_schema(self) -> bool:
+        """Takes the schema of databases that all refused the assignment's; False where none did."""
+        if self.registry.replicas or not self._file.correct_schema():
+            return False
+        self.own_type.remake(self.registry.placed().definition)
+        return True
 
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; readers and all replicas take its definition at the same moment."""
@@ -376,14 +365,19 @@ class Pod:
             promises=self._promises,
             lease=self._promised_lease,
             send=self.send_signal.wake,
-            indexing=self.indexing,
-            refusal=self._refusal,
+            indexing=self.own_type.indexing,
+            refusal=self.own_type.refusal,
         )
         return await self._opening.start(
             assignment.definition, configuration, context, was_here=was_here
         )
 
     # --- State
+
+    @property
+    def indexing(self) -> Indexing | None:
+        """The indexes of the store's own type; None before it is known, and for other types."""
+        return self.own_type.indexing
 
     @property
     def slices(self) -> SliceLimits:

@@ -16,7 +16,14 @@ from qss_store.storage.engine import META, Batch, Engine
 
 
 class MisplacedError(CorruptionError):
-    """The files here are another replica's: the right ones are in another place, undamaged."""
+    """The files here are another replica's: the right ones are in another place, undamaged.
+
+    `owner` is the pod that made them, where that is another pod.
+    """
+
+    def __init__(self, message: str, owner: Ordinal | None = None) -> None:
+        super().__init__(message)
+        self.owner = owner
 
 
 _CONFIGURATION = b"configuration"
@@ -38,10 +45,12 @@ def newest_configuration(
     Raises MisplacedError if the database belongs to another partition, pod or store, and
     WrongStoreError if its rows have another schema.
     """
-    if meta.get(_ORDINAL, _encoded(pod)) != _encoded(pod):
+    made_by = meta.get(_ORDINAL, _encoded(pod))
+    if made_by != _encoded(pod):
         raise MisplacedError(
-            f"these files were made by pod {meta[_ORDINAL].decode()}, not by pod {pod}: the "
-            "volumes were mixed up. Give each pod its own volume again; nothing is lost"
+            f"these files were made by pod {made_by.decode()}, not by pod {pod}: the "
+            "volumes were mixed up. Give each pod its own volume again; nothing is lost",
+            owner=Ordinal(int(made_by)) if made_by.isdigit() else None,
         )
     if _CONFIGURATION not in meta:
         return wanted

@@ -18,7 +18,8 @@ holder means nothing, and nothing here deletes it.
 
 `volumes` reads what the pods keep of the store's definition, so that no resource with another
 schema is stored over their data. `misplaced` finds folders that have another store than their name
-says: no empty store begins in the place of a folder that was renamed.
+says: no empty store begins in the place of a folder that was renamed. `renamed_pods` finds folders
+that have another pod than their name says. `moves` words the commands that put folders back.
 
 A file that cannot be read or decoded is a `StateDirectoryError` that names it and what to do; a
 missing file is None. Nothing here deletes data. The rest of `local` and the commands use this

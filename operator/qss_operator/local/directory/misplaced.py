@@ -6,7 +6,7 @@ of the store that its resource names; where the resource is gone, its volumes sa
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,10 +18,11 @@ from qss_core.text import listed
 from qss_core.wire.messages import decode
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.directory.files import read_yaml
+from qss_operator.local.directory.moves import aside, move, put, put_all
 
 Kept = TypeVar("Kept", bound=Wire)
 _VOLUMES = "pod-*/data"
-_DATABASES = "data/partitions/*/CURRENT"
+_SCHEMA_FILE = "schema-of-rows.json"
 
 
 def refuse_beginning_empty(path: Path, store: StoreName) -> None:
@@ -48,43 +49,6 @@ def refuse_beginning_empty(path: Path, store: StoreName) -> None:
         )
 
 
-def refuse_renamed_pods(path: Path, store: StoreName) -> None:
-    """Raises StateDirectoryError where a pod has no data, and the folder of no pod has data.
-
-    `path` is the state directory. The kept assignments say which pods have partitions.
-    """
-    folder = path / store
-    kept = [
-        found
-        for volume in folder.glob(_VOLUMES)
-        if (found := _decoded(volume / "assignment.json", StoreAssignment)) is not None
-        and found.definition.name == store
-    ]
-    filled = {one.name for one in folder.glob("pod-*") if any(one.glob(_DATABASES))}
-    pods = {f"pod-{number}" for one in kept for number in range(len(one.pods))}
-    assigned = {
-        f"pod-{number}" for one in kept for entry in one.partitions for number in entry.replicas
-    }
-    empty, others = sorted(pods & assigned - filled), sorted(filled - pods)
-    if not empty or not others:
-        return
-    told = f"{_places(folder, empty)} without data, and {_places(folder, others)} with data"
-    if len(empty) == len(others) == 1:
-        here, there = folder / others[0], folder / empty[0]
-        ways = f"`{_put(path, here, there)}` puts it back and loses nothing; "
-    else:
-        ways = "put each back under the number of its pod with `mv`; "
-    asides = " && ".join(_move(folder / one, _aside(path, folder / one)) for one in others)
-    raise StateDirectoryError(
-        f"folders of pods of store {store} look renamed: {told}. {ways}"
-        f"`{asides}` leaves what no pod has aside"
-    )
-
-
-def _places(folder: Path, names: Sequence[str]) -> str:
-    return listed([str(folder / name) for name in names])
-
-
 def way_back(path: Path, folder: str) -> str | None:
     """What a folder has, and the commands that undo it; None where it has the store of its name.
 
@@ -103,15 +67,15 @@ def way_back(path: Path, folder: str) -> str | None:
         sizes = f"{here} has {_size_of(here)} of databases, and {there} has {_size_of(there)}"
         return (
             f"{here} is of store {there.name}, and {there} exists, too: {sizes}. "
-            f"`{_put(path, here, there)}` serves the rows of {here}, and "
-            f"`{_move(here, _aside(path, here))}` leaves {here} aside"
+            f"`{put(path, here, there)}` serves the rows of {here}, and "
+            f"`{move(here, aside(path, here))}` leaves {here} aside"
         )
     held = listed([f"{path / one} is of store {of}" for one, of in pairwise(chain)])
-    moves = [_move(path / one, path / of) for one, of in pairwise(chain)]
+    back = put_all(path, {path / one: path / of for one, of in pairwise(chain)})
     first = path / folder
     return (
-        f"{held}: `{' && '.join(reversed(moves))}` puts it back and loses nothing; "
-        f"`{_move(first, _aside(path, first))}` leaves {first} aside"
+        f"{held}: `{back}` puts it back and loses nothing; "
+        f"`{move(first, aside(path, first))}` leaves {first} aside"
     )
 
 
@@ -133,7 +97,7 @@ def kept_definition(volume: Path) -> StoreDefinition | None:
 
     Its schema is that of the databases where they have refused that of the assignment.
     """
-    assignment = _decoded(volume / "assignment.json", StoreAssignment)
+    assignment = kept_assignment(volume)
     rows = schema_of_rows(volume)
     if assignment is None or rows is None:
         return rows if assignment is None else assignment.definition
@@ -141,9 +105,19 @@ def kept_definition(volume: Path) -> StoreDefinition | None:
     return definition if rows.store_id != definition.store_id else with_schema_of(rows, definition)
 
 
+def kept_assignment(volume: Path) -> StoreAssignment | None:
+    """The assignment that a pod keeps on its volume; None where it cannot be read."""
+    return _decoded(volume / "assignment.json", StoreAssignment)
+
+
 def schema_of_rows(volume: Path) -> StoreDefinition | None:
     """The definition that the databases of a volume have; None where they refused no other one."""
-    return _decoded(volume / "schema-of-rows.json", StoreDefinition)
+    return _decoded(volume / _SCHEMA_FILE, StoreDefinition)
+
+
+def has_lost_schema(volume: Path) -> bool:
+    """Whether the databases of a volume refused another schema, and their own cannot be read."""
+    return (volume / _SCHEMA_FILE).exists() and schema_of_rows(volume) is None
 
 
 def resource_of(volume: Path, store_id: str) -> str:
@@ -165,17 +139,9 @@ def _decoded(file: Path, kind: type[Kept]) -> Kept | None:
 
 
 def _exchanged(path: Path, cycle: Sequence[str], stores: Mapping[str, str]) -> str:
-    """The words for folders of which each has the store of the next one, and the last of the first.
-
-    The first is moved aside. Then each takes the place that has become free.
-    """
-    first = path / cycle[0]
-    aside = _aside(path, first)
-    moves = [(first, aside)]
-    moves += [(path / one, path / stores[one]) for one in reversed(cycle[1:])]
-    moves.append((aside, path / stores[cycle[0]]))
+    """The words for folders of which each has the store of the next, and the last of the first."""
     held = listed([f"{path / one} is of store {stores[one]}" for one in cycle])
-    back = " && ".join(_move(one, to) for one, to in moves)
+    back = put_all(path, {path / one: path / stores[one] for one in cycle})
     return f"these folders look exchanged: {held}. `{back}` puts each back and loses nothing"
 
 
@@ -184,8 +150,8 @@ def _pod_way_back(path: Path, pod: Path, store: StoreName) -> str:
     place = path / store / pod.name
     made = "" if place.parent.exists() else f"mkdir {shlex.quote(str(place.parent))} && "
     return (
-        f"{pod} is of store {store}: `{made}{_put(path, pod, place)}` puts it back and loses "
-        f"nothing; `{_move(pod, _aside(path, pod))}` leaves it aside"
+        f"{pod} is of store {store}: `{made}{put(path, pod, place)}` puts it back and loses "
+        f"nothing; `{move(pod, aside(path, pod))}` leaves it aside"
     )
 
 
@@ -228,21 +194,3 @@ def _size_of(folder: Path) -> str:
         for file in folder.glob(f"{_VOLUMES}/partitions/*/*.{kind}")
     )
     return shown_bytes(size)
-
-
-def _put(path: Path, source: Path, target: Path) -> str:
-    """The commands that move a folder to a place, after what is there was moved aside."""
-    freed = f"{_move(target, _aside(path, target))} && " if target.exists() else ""
-    return freed + _move(source, target)
-
-
-def _move(source: Path, target: Path) -> str:
-    return f"mv {shlex.quote(str(source))} {shlex.quote(str(target))}"
-
-
-def _aside(path: Path, folder: Path) -> Path:
-    """A free place beside the state directory for one of its folders."""
-    name = "-".join([path.name or "state", *folder.relative_to(path).parts])
-    beside = path.parent if path.name not in ("", "..") else path / ".."
-    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(place for one in names if not (place := beside / one).exists())

@@ -15,7 +15,12 @@ from qss_core.spec.fixed_members import schema_differences
 from qss_core.spec.resource import StoreSpec, decode_spec, definition_of
 from qss_core.text import listed
 from qss_operator.errors import InvalidResourceError
-from qss_operator.local.directory.misplaced import kept_definition, resource_of, schema_of_rows
+from qss_operator.local.directory.misplaced import (
+    has_lost_schema,
+    kept_definition,
+    resource_of,
+    schema_of_rows,
+)
 from qss_operator.local.directory.state import StateDirectory
 
 
@@ -24,13 +29,14 @@ def refuse_other_data(
 ) -> None:
     """Raises InvalidResourceError where pods keep data that was written with another schema.
 
-    A volume that says nothing, or whose file is damaged, is left to its pod; so is one of an
-    earlier store with this name. `uid` is that of the stored resource; None where none is stored.
-    Raises it also for the volume of a store with another name.
+    A volume that says nothing, or whose file is damaged, is left to its pod and its databases; so
+    is one of an earlier store with this name. `uid` is that of the stored resource; None where none
+    is stored. Raises it also for the volume of a store with another name.
     """
     wanted = definition_of(name, StoreId(""), spec)
     status = state.read_status(name)
     others: dict[Path, list[str]] = {}
+    unknown = _of_unknown_schema(state, name)
     for directory in sorted((state.path / name).glob("pod-*/data")):
         kept = kept_definition(directory)
         if kept is None:
@@ -44,7 +50,7 @@ def refuse_other_data(
                 f"the data in {directory} is that of store {kept.name}: put the folders of pods "
                 "back where they were; nothing is lost"
             )
-        differences = schema_differences(kept, wanted)
+        differences = [] if directory in unknown else schema_differences(kept, wanted)
         if differences and (is_of_stored or uid is None):
             others[directory] = differences
     if others:
@@ -73,8 +79,11 @@ def _other_schema(others: Mapping[Path, Sequence[str]]) -> str:
 def is_of_data(state: StateDirectory, name: StoreName, stored: dict[str, Any]) -> bool:
     """Whether the data can be read by the stored resource, which a person may have edited.
 
-    It cannot where every volume is of another resource: no pod has ever taken the stored one.
+    It cannot where every volume is of another resource: no pod has ever taken the stored one. It
+    may not where the databases have refused a schema, and nobody knows which.
     """
+    if _of_unknown_schema(state, name):
+        return False
     volumes = (state.path / name).glob("pod-*/data")
     said = {_said_resource(one) for one in volumes if any(one.glob("partitions/*"))}
     if said and None not in said and uid_of(stored) not in said:
@@ -84,6 +93,16 @@ def is_of_data(state: StateDirectory, name: StoreName, stored: dict[str, Any]) -
     except StoreError:
         return False
     return True
+
+
+def _of_unknown_schema(state: StateDirectory, name: StoreName) -> list[Path]:
+    """The volumes whose assignments may have another schema than their databases.
+
+    A store that runs has the schema of its databases, or its pods write it anew each second.
+    """
+    volumes = (state.path / name).glob("pod-*/data")
+    lost = [one for one in volumes if has_lost_schema(one)]
+    return lost if lost and name not in state.running() else []
 
 
 def uid_of(stored: dict[str, Any]) -> str | None:

@@ -24,9 +24,12 @@ def successor_of(
     configuration; ties go to the lowest ordinal.
     """
     active = replica_of(observation.reports, entry.active, entry)
+    stuck = _stuck(observation.reports.get(entry.active), entry)
     # Every in-sync replica held what the active has applied: less is an older volume.
     goes_on = active is not None and active.has_damage and _acts(active)
     least = active.applied_offset if active is not None and not goes_on else 0
+    # After a restart nobody knows which of the active's last entries were acknowledged.
+    least = stuck.end_offset if stuck is not None else least
     sound = {
         pod: replica
         for pod in entry.in_sync
@@ -65,7 +68,7 @@ def _is_needed(
             return True
     elif _cannot_act(report, entry):
         return True
-    elif not _waits_to_open(report, entry.partition):
+    elif not _waits_to_open(report, entry.partition) and _stuck(report, entry) is None:
         return False
     return any(replica.misses_active for replica in standbys.values())
 
@@ -126,6 +129,20 @@ def is_behind(report: ReplicasReport, partition: PartitionId) -> bool:
 def _waits_to_open(report: ReplicasReport, partition: PartitionId) -> bool:
     """Whether a pod that answers says that it cannot open its replica now."""
     return any(one.partition == partition and one.is_waiting for one in report.lost)
+
+
+def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
+    """The replica of a pod that is the active, and has no room to write down the epoch.
+
+    An active that starts again asks for an epoch, and acts in no older one.
+    """
+    if report is None or report.full_volume is None:
+        return None
+    for replica in report.replicas:
+        held = replica.configuration
+        if held.partition == entry.partition and held.epoch < entry.epoch:
+            return replica
+    return None
 
 
 def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:

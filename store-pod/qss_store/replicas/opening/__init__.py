@@ -16,5 +16,6 @@
 While the pod runs, `take_out` closes a replica that has failed, and puts it on the list of
 `unopened`. `retirement` deletes a replica that its partition's configuration leaves out, but only
 at the operator's request: before that, the other pods may not know that they are alone. `leaving`
-lets a pod that was told to stop serve on until other pods have taken over.
+lets a pod that was told to stop serve on until other pods have taken over. `own_type` makes the
+type of a store of a user's own type.
 """

@@ -27,7 +27,8 @@ def missing_here(volume: Volume, partition: PartitionId) -> CorruptionError:
     names = " or ".join(f"pod {pod}" for pod in sorted(pods))
     return MisplacedError(
         f"this is the volume of {names}: it holds that pod's partitions ({held}). Give each pod "
-        "its own volume again; nothing is lost"
+        "its own volume again; nothing is lost",
+        owner=next(iter(pods)) if len(pods) == 1 else None,
     )
 
 

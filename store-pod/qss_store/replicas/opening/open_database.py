@@ -32,7 +32,12 @@ from qss_store.storage.database_files import (
     translated_os_error,
 )
 from qss_store.storage.engine import Engine, SyncedFiles, shortage_of
-from qss_store.storage.replica_identity import is_known_damaged, is_new, put_new_owner
+from qss_store.storage.replica_identity import (
+    MisplacedError,
+    is_known_damaged,
+    is_new,
+    put_new_owner,
+)
 
 _LOG = logging.getLogger(__name__)
 _GIVING_UP = "loss-being-accepted"
@@ -135,17 +140,22 @@ class Opening:
         Raises as `open`, CorruptionError where the database holds less than was synced, and
         DiskFullError where a full volume keeps a new replica from being begun: the next start would
         take its empty database for one that lost its rows. The volume keeps the schema of a
-        database that refuses its definition.
+        database that refuses its definition, and the number of the pod that its databases are of.
         """
-        engine = await self.open(configuration.partition, was_here=was_here)
         try:
-            begins = is_new(engine)
-            replica = Replica(definition, configuration, engine, context)
-        except BaseException as error:
-            engine.close()
-            if isinstance(error, OtherSchemaError):
-                self._volume.keep_schema(error.kept)
+            replica, begins = await self._loaded(
+                definition, configuration, context, was_here=was_here
+            )
+        except OtherSchemaError as error:
+            self._volume.keep_schema(error.kept)
             raise
+        except MisplacedError as error:
+            if error.owner is not None:
+                self._volume.keep_owner(error.owner, is_sure=False)
+            raise
+        self._volume.keep_owner(context.pod, is_sure=not begins)
+        if not begins:
+            self._volume.mend_schema(definition)
         try:
             if was_here:
                 await self.check(replica)
@@ -156,6 +166,22 @@ class Opening:
             await replica.close()
             raise
         return replica
+
+    async def _loaded(
+        self,
+        definition: StoreDefinition,
+        configuration: PartitionConfiguration,
+        context: PodContext,
+        *,
+        was_here: bool,
+    ) -> tuple[Replica, bool]:
+        """A replica that is not started, and whether it begins in a new database."""
+        engine = await self.open(configuration.partition, was_here=was_here)
+        try:
+            return Replica(definition, configuration, engine, context), is_new(engine)
+        except BaseException:
+            engine.close()
+            raise
 
     async def install(
         self, partition: PartitionId, copied: Path, pod: Ordinal, *, is_damaged: bool

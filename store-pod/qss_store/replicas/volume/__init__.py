@@ -19,6 +19,7 @@ A replica that is behind, or was not compared yet, keeps its old mark: a newer o
 files that a person brings back. A mark is deleted before its database is. Files are replaced as a
 whole by `kept_files.replace_file`: after a crash the volume has the old file or the new one.
 
+`pod-ordinal` and `schema-of-rows.json` repeat what databases say, for programs that open none.
 `kept_files.Volume` knows the paths of databases and leftovers. Of `replicas` the package imports
 only `replica` and `group_sync`. Tests: `test_sync_marks`, `test_volume_watch` and
 `test_promised_lease` (unit), `test_damage_of_kept_files`, `test_scrubber` and

@@ -78,6 +78,16 @@ class AssignmentFile:
         except (OSError, UnicodeDecodeError):
             return None
 
+    def correct_schema(self) -> bool:
+        """Takes the schema that a database has told since; returns whether it is another one.
+
+        Call it only while no database is open with the assignment's schema.
+        """
+        kept = self.assignment
+        if kept is not None:
+            self.assignment = _with_schema_of_rows(self._directory, kept)
+        return self.assignment != kept
+
     async def wait(self) -> None:
         """Returns when the pod has an assignment."""
         await self._is_known.wait()
@@ -104,6 +114,10 @@ def read_assignment(directory: Path) -> StoreAssignment | None:
             "know its partitions: bring the file back, or accept the loss of one of the pod's "
             "partitions; then the pod serves the partitions that are complete"
         ) from error
+    return _with_schema_of_rows(directory, kept)
+
+
+def _with_schema_of_rows(directory: Path, kept: StoreAssignment) -> StoreAssignment:
     rows, definition = schema_of_rows(directory), kept.definition
     if rows is None or (rows.store_id, rows.partitions) != (
         definition.store_id,

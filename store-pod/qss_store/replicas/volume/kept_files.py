@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import field
 
 from qss_core.errors import MalformedRequestError
-from qss_core.model import Offset, PartitionId, StoreDefinition, StoreId, Wire
+from qss_core.model import Offset, Ordinal, PartitionId, StoreDefinition, StoreId, Wire
 from qss_core.wire.messages import decode, encode
 from qss_store.storage.database_files import sync_directory
 from qss_store.storage.engine import SyncedFiles
@@ -20,6 +20,7 @@ from qss_store.storage.engine import SyncedFiles
 _LOG = logging.getLogger(__name__)
 _MARKS_FILE = "synced.json"
 _SCHEMA_FILE = "schema-of-rows.json"
+_ORDINAL_FILE = "pod-ordinal"
 
 
 class SyncMark(Wire, frozen=True, kw_only=True):
@@ -62,6 +63,25 @@ class Volume:
             replace_file(self.path / _SCHEMA_FILE, encode(kept))
         except OSError as error:
             _LOG.warning("the schema of the rows cannot be kept on the volume: %s", error)
+
+    def mend_schema(self, kept: StoreDefinition) -> None:
+        """Keeps a database's definition in place of one that cannot be read."""
+        if (self.path / _SCHEMA_FILE).exists() and schema_of_rows(self.path) is None:
+            self.keep_schema(kept)
+
+    def keep_owner(self, pod: Ordinal, *, is_sure: bool) -> None:
+        """Keeps the pod that a volume is of; a full volume does without it.
+
+        Only an older database that the pod itself made is sure, and changes what the volume says: a
+        pod may begin a new one on the volume of another pod.
+        """
+        kept = owner_of(self.path)
+        if kept == pod or (kept is not None and not is_sure):
+            return
+        try:
+            replace_file(self.path / _ORDINAL_FILE, str(pod).encode())
+        except OSError as error:
+            _LOG.warning("the number of the pod cannot be kept on the volume: %s", error)
 
     def retired(self, partition: PartitionId) -> Path:
         """The directory of a partition's database while it is deleted."""
@@ -119,3 +139,12 @@ def schema_of_rows(directory: Path) -> StoreDefinition | None:
         return decode((directory / _SCHEMA_FILE).read_bytes(), StoreDefinition)
     except (OSError, MalformedRequestError):
         return None
+
+
+def owner_of(directory: Path) -> Ordinal | None:
+    """The pod that a volume is of; None where it was never kept, or the file is damaged."""
+    try:
+        kept = (directory / _ORDINAL_FILE).read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Ordinal(int(kept)) if _is_number(kept) else None

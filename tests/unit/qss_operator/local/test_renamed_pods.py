@@ -48,6 +48,20 @@ def put_database(state: StateDirectory, folder: str) -> None:
     (database / "CURRENT").touch()
 
 
+def put_owner(state: StateDirectory, folder: str, pod: str) -> None:
+    """Makes a folder with the data of a pod, which the volume says."""
+    volume = state.path / ONE / folder / "data"
+    if not volume.exists():
+        shutil.copytree(state.path / ONE / "pod-0" / "data", volume)
+    (volume / "pod-ordinal").write_text(pod)
+
+
+def owners(state: StateDirectory) -> dict[str, str]:
+    """The pods whose data the folders have."""
+    files = (state.path / ONE).glob("pod-*/data/pod-ordinal")
+    return {file.parent.parent.name: file.read_text() for file in files}
+
+
 def prepare(state: StateDirectory) -> None:
     prepare_resource(yaml.safe_load(manifest(ONE, replicas=1)), state)
 
@@ -81,4 +95,49 @@ def test_folders_of_no_pod_can_be_left_aside(state: StateDirectory) -> None:
     with pytest.raises(StateDirectoryError, match="under the number of its pod") as told:
         prepare(state)
     run(told.value.message.split("`")[-2])
+    prepare(state)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"pod-0": "1", "pod-1": "0"},
+        {"pod-0": "1", "pod-1": "2", "pod-2": "0"},
+        {"pod-0": "1", "pod-1": "0", "pod-2": "3", "pod-3": "2"},
+        {"pod-4": "0", "pod-0": "1"},
+        {"pod-0": "1"},
+    ],
+    ids=str,
+)
+def test_folders_of_which_the_volumes_say_the_pods_are_put_back_as_told(
+    state: StateDirectory, held: dict[str, str]
+) -> None:
+    """A place may have a folder without data, and that of the first way aside may be taken."""
+    for folder, pod in held.items():
+        put_owner(state, folder, pod)
+    (state.path.parent / f"{state.path.name}-{ONE}-pod-0").mkdir()
+    if "pod-1" not in held:
+        (state.path / ONE / "pod-1" / "data").mkdir(parents=True)
+    with pytest.raises(StateDirectoryError, match="nothing") as told:
+        prepare(state)
+    run(told.value.message.split("`")[1])
+    assert owners(state) == {f"pod-{pod}": pod for pod in held.values()}
+    assert {one.name for one in (state.path / ONE).glob("pod-*")} <= {*owners(state), "pod-1"}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"pod-0": "0", "pod-1": "0"},
+        {"pod-0": "", "pod-1": "0"},
+        {"pod-0": "0", "pod-1": "\0\0"},
+        {"pod-0": "0", "pod-1": "7", "pod-2": "7"},
+    ],
+    ids=str,
+)
+def test_copies_and_damaged_numbers_are_left_to_the_pods(
+    state: StateDirectory, held: dict[str, str]
+) -> None:
+    for folder, pod in held.items():
+        put_owner(state, folder, pod)
     prepare(state)

@@ -18,7 +18,7 @@ from qss_core.model import (
     StoreId,
 )
 from qss_core.wire.losses import LostReplica
-from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_core.wire.replica_reports import FullVolume, ReplicaReport, ReplicasReport
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ClusterState, Observation, PodState
 from qss_testing.fakes.control_world import UID, resource_of, spec_of
@@ -29,6 +29,7 @@ A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)
 LED_BY_A = PartitionConfiguration(
     partition=P0, epoch=Epoch(4), active=A, in_sync=(A, B), replicas=(A, B)
 )
+OLDER = replace(LED_BY_A, epoch=Epoch(3))
 LEARNS = replace(LED_BY_A, in_sync=(A,))
 
 
@@ -255,6 +256,27 @@ def test_an_active_that_cannot_open_its_replica_is_replaced_on_the_plea_of_a_sta
     opening = replace(report(A), replicas=(), lost=(waits,))
     assert following(opening, report(B)) == LED_BY_A, "it may open in a moment"
     assert following(opening, report(B, misses_active=True)) == led_by(B)
+
+
+def without_room(held: PartitionConfiguration, end: int = 10) -> ReplicasReport:
+    """The report of A, which has started again as the active on a full volume."""
+    full = FullVolume(free_bytes=8 << 20, kept_back_bytes=64 << 20, size_bytes=160 << 20)
+    return replace(report(A, held, end, asks_for_epoch=True), full_volume=full)
+
+
+def test_an_active_without_room_to_take_its_epoch_is_replaced_on_the_plea_of_a_standby() -> None:
+    pleads = report(B, misses_active=True, is_compared=False)
+    assert following(without_room(OLDER), pleads) == led_by(B)
+    assert following(without_room(OLDER), report(B)) == LED_BY_A, "it may take it in a moment"
+    assert following(report(A, OLDER, asks_for_epoch=True), pleads) == LED_BY_A, "it has room"
+    assert following(without_room(LED_BY_A), pleads) == led_by(A, B), "it has taken its epoch"
+
+
+def test_a_standby_with_less_than_the_log_of_an_active_without_room_does_not_take_over() -> None:
+    """Its volume may be an older one, and the active has the entries that it lacks."""
+    stuck = without_room(OLDER, end=11)
+    assert following(stuck, report(B, end=10, misses_active=True)) == LED_BY_A
+    assert following(stuck, report(B, end=11, misses_active=True)) == led_by(B)
 
 
 def test_a_standby_that_has_stopped_leaves_the_in_sync_set_beside_a_compared_active() -> None:

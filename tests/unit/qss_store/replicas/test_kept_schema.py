@@ -85,3 +85,16 @@ def test_the_schema_of_another_store_or_partition_count_is_not_taken(
     edited = replace(WINDOWS, retention_ms=7_200_000)
     Volume(tmp_path).keep_schema(replace(WINDOWS, **members))
     assert kept_on(tmp_path, edited) == edited
+
+
+@pytest.mark.parametrize("damaged", [None, b"", b"\0" * 100])
+def test_only_a_schema_that_cannot_be_read_is_written_again(
+    tmp_path: Path, damaged: bytes | None
+) -> None:
+    kept = tmp_path / "schema-of-rows.json"
+    Volume(tmp_path).mend_schema(WINDOWS)
+    assert not kept.exists()
+    longer = replace(WINDOWS, retention_ms=7_200_000)
+    kept.write_bytes(encode(longer) if damaged is None else damaged)
+    Volume(tmp_path).mend_schema(WINDOWS)
+    assert kept.read_bytes() == encode(longer if damaged is None else WINDOWS)
