@@ -29,6 +29,10 @@ class PodClient:
         """
         self._ask("write", store, str(count), str(number), *authority)
 
+    def fill(self, store: str, size: int) -> None:
+        """Writes so many bytes of values, under keys of their own."""
+        self._ask("fill", store, str(size))
+
     def read(self, store: str, *authority: str) -> dict[str, Any]:
         """All rows of a store."""
         rows: dict[str, Any] = self._ask("read", store, *authority)

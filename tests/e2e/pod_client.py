@@ -1,6 +1,7 @@
 """Writes and reads a store inside a pod; Python reads this program from standard input.
 
 python - write STORE COUNT ROUND [PEM] writes COUNT keys with ROUND as their value
+python - fill STORE BYTES              writes so many bytes of values
 python - read STORE [PEM]              prints all rows as one JSON object
 python - keep STORE                    writes and reads until /tmp/stop appears, then ten times
                                        more; meanwhile asks the Service as curl does, with one try
@@ -9,6 +10,7 @@ With an authority as PEM, requests go over https. /tmp/token-STORE has the token
 """
 
 import json
+import secrets
 import sys
 import threading
 import time
@@ -34,6 +36,7 @@ BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
 _LIMITS = RetryLimits(deadline_s=300.0, first_contact_s=60.0)
 _KEYS_KEPT = 50
 _ROUNDS_AFTER = 10
+_VALUE_BYTES, _ROWS_A_BATCH = 4096, 2000
 _TRY_S, _BETWEEN_TRIES_S = 2.0, 0.02
 
 
@@ -167,6 +170,14 @@ def keep(url: str, name: str) -> dict[str, Any]:
     return met | {"tries": one_try.asked, "failed": len(one_try.failures), "reasons": reasons[:5]}
 
 
+def fill(url: str, name: str, size: int) -> None:
+    """Writes new keys with values of random text, in batches of a few megabytes."""
+    writer = Writer(url, name)
+    for first in range(0, size // _VALUE_BYTES, _ROWS_A_BATCH):
+        numbers = range(first, first + _ROWS_A_BATCH)
+        writer.write({f"large-{one}": secrets.token_hex(_VALUE_BYTES // 2) for one in numbers})
+
+
 def main() -> None:
     """Runs one command, and prints its result as JSON."""
     command, name, *rest = sys.argv[1:]
@@ -179,6 +190,8 @@ def main() -> None:
     if command == "write":
         count, number = map(int, rest)
         Writer(url, name, ca_file).write({f"key-{one}": number for one in range(count)})
+    elif command == "fill":
+        fill(url, name, int(rest[0]))
     elif command == "read":
         token = token_file(name)
         with Store(url, name, token_file=token, ca_file=ca_file, limits=_LIMITS) as store:

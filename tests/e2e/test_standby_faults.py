@@ -4,6 +4,7 @@ A client writes and reads meanwhile. No request of it may fail, and no answer ma
 """
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ import pytest
 
 from e2e.clients import PodClient
 from e2e.disturbances import signal_processes
-from e2e.environment import on_testbed
+from e2e.environment import Tell, on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
 from e2e.standby_store import LEASE_S, STORE, Used, make_store
@@ -21,6 +22,7 @@ from e2e.stores import (
     is_redundant,
     pod_of_most_actives,
     pods_of,
+    small_store,
     told,
     uids_of,
 )
@@ -37,6 +39,8 @@ _HANDED_OVER_S = 2.0
 _ONE_TRY_FAILS = 0.005  # Of the questions to the Service in a drain, a roll or a scale.
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
 _TOLD_S = 70.0  # An event that is too many for its minute is written in the next one.
+_DRAINED_S = 30.0
+_GIGABYTE = 1_000_000_000
 _NODE_LOST_S = 1.1 * _LEASE_S + 5.0
 
 
@@ -203,6 +207,29 @@ def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, used: Used) 
             gently = ("--delete-emptydir-data", "--timeout=120s")
             here.kubectl("drain", node, own, *gently, timeout_s=130)
     wait_until(lambda: "HandedOver" in told(here, STORE), _TOLD_S)
+
+
+def test_a_drain_with_a_gigabyte_is_short(here: Cluster, client: PodClient, tell: Tell) -> None:
+    """The rows stay on the volumes: the actives are handed over, and no replica is copied."""
+    large = "large"
+    storage = {"size": "4Gi", "whenDeleted": "Delete"}
+    here.apply(small_store(large, replicas=3, partitions=12, standbys=1, storage=storage))
+    here.until(f"qss/{large}", is_redundant)
+    client.fill(large, _GIGABYTE)
+    for node in ("node0", "node1"):
+        with client.keeping(large) as story, uncordoned(here, node):
+            began_s = time.monotonic()
+            own = f"--pod-selector=queryablestate.dev/store={large}"
+            here.kubectl(
+                "drain", node, own, "--delete-emptydir-data", "--timeout=120s", timeout_s=130
+            )
+            took_s = time.monotonic() - began_s
+            here.until(f"qss/{large}", is_redundant)
+        kept = story.told()
+        tell(f"drain of {node} with a gigabyte: {took_s:.1f} s, slowest {kept['slowest_s']} s")
+        assert (kept["wrong"], kept["failures"]) == ([], [])
+        assert took_s < _DRAINED_S
+    here.kubectl("delete", f"qss/{large}", "--timeout=120s", timeout_s=130)
 
 
 @contextmanager
