@@ -3,7 +3,7 @@
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -29,6 +29,14 @@ def listed(names: Sequence[str], names_max: int = 8) -> str:
     more = len(names) - names_max
     first = ", ".join(names[:names_max])
     return f"{first} and {more} more" if more > 0 else first
+
+
+def by_reason(told: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
+    """The names that have the same reason, listed, and the reason: each reason comes once."""
+    names: dict[str, list[str]] = {}
+    for name, reason in told:
+        names.setdefault(reason, []).append(str(name))
+    return [(listed(alike), reason) for reason, alike in names.items()]
 
 
 def encode_text(text: str) -> bytes:

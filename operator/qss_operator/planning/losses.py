@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Role
-from qss_core.text import listed
+from qss_core.text import by_reason, listed
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
@@ -111,10 +111,8 @@ def to_accept(
 
 def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     """Tells a person how to mend partitions that lack batches."""
-    alike: dict[str, list[str]] = {}
-    for one in found:
-        alike.setdefault(one.why, []).append(str(one.partition))
-    said = "; ".join(f"partition {listed(numbers)} {why}" for why, numbers in alike.items())
+    alike = by_reason((one.partition, one.why) for one in found)
+    said = "; ".join(f"partition {numbers} {why}" for numbers, why in alike)
     misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
     ways = []
     if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
@@ -164,14 +162,14 @@ def waiting_message(
     Without replicas that are left: nobody reads them.
     """
     entries = {entry.partition: entry for entry in partitions}
-    told = [
-        f"partition {lost.partition} on {report.pod}: {lost.error}"
+    told = by_reason(
+        (lost.partition, f"on {report.pod}: {lost.error}")
         for report in observation.reports.values()
         for lost in report.lost
         if lost.is_waiting
         if (entry := entries.get(lost.partition)) is None or entry.role_of(report.ordinal)
-    ]
-    return "; ".join(told) or None
+    )
+    return "; ".join(f"partition {numbers} {why}" for numbers, why in told) or None
 
 
 def losses_message(observation: Observation) -> str | None:

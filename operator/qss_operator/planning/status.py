@@ -27,7 +27,7 @@ from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volume
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
     damaged_message,
-    failed_replicas,
+    failures,
     obstacles,
     refusals,
     unlike_message,
@@ -315,9 +315,7 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
     broken = broken_pods(observation)
     if broken:
         return yes, PODS_FAILING, "; ".join(broken)
-    failed = [
-        f"partition {r.configuration.partition}: {r.error}" for r in failed_replicas(observation)
-    ]
+    failed = [f"partition {numbers}: {why}" for numbers, why in failures(observation)]
     if failed:
         return yes, REPLICA_FAILED, listed(failed)
     damaged, unlike = damaged_message(observation), unlike_message(observation)

@@ -1,20 +1,55 @@
 """Summarizes one store's status: its conditions, and the partitions of each pod."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from qss_core.model import Role
-from qss_operator.planning.model import StoreStatus
+from qss_operator.planning.model import Condition, StoreStatus
 from qss_operator.planning.status import is_old
+
+_BETWEEN = "; "  # It separates the troubles of a message.
+_LONG = 50  # Characters of a text that is not repeated.
 
 
 def summary_of(status: StoreStatus) -> str:
-    """A line for each condition, each pod and the moves, for any number of partitions."""
+    """A line for each condition, each pod and the moves, for any number of partitions.
+
+    A condition says where it says the same as an earlier one; in the status itself each is whole.
+    """
     conditions = status.conditions or ()
     width = max((len(one.type) for one in conditions), default=0)
     lines = [
-        f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {one.message}" for one in conditions
+        f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {_news(one, conditions[:number])}"
+        for number, one in enumerate(conditions)
     ]
     return "\n".join([*lines, *_pods(status), *_moves(status)])
+
+
+def _news(one: Condition, before: Sequence[Condition]) -> str:
+    """The message of a condition, with the name of an earlier one in place of what that has said.
+
+    The parts of a message are compared in runs: a short part alone is quicker to read than a name.
+    """
+    parts, said = one.message.split(_BETWEEN), []
+    while parts:
+        length, earlier = _repeated(parts, before)
+        if earlier is None:
+            said.append(parts.pop(0))
+            continue
+        said.append(f"as {earlier.type} says")
+        parts = parts[length:]
+    return _BETWEEN.join(said)
+
+
+def _repeated(parts: Sequence[str], before: Sequence[Condition]) -> tuple[int, Condition | None]:
+    """The longest first run of the parts that an earlier condition has, and that condition."""
+    for length in range(len(parts), 0, -1):
+        run = _BETWEEN.join(parts[:length])
+        if len(run) < _LONG:
+            break
+        for one in before:
+            if f"{_BETWEEN}{run}{_BETWEEN}" in f"{_BETWEEN}{one.message}{_BETWEEN}":
+                return length, one
+    return 0, None
 
 
 def _moves(status: StoreStatus) -> list[str]:

@@ -1,10 +1,9 @@
 """The reasons why a store is not ready, pod by pod. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from qss_core.text import listed
-from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport, UnlikeRows
+from qss_core.text import by_reason, listed
+from qss_core.wire.replica_reports import ReplicasReport, UnlikeRows
 from qss_operator.planning.assignment_state import troubles_of
 from qss_operator.planning.model import Observation, Trouble
 
@@ -17,10 +16,7 @@ _UNLIKE_SHOWN, _PODS_SHOWN = 3, 4  # Of partitions and pods that a message names
 def obstacles(observation: Observation) -> list[str]:
     """All reasons; what the operator waits for where there is none."""
     broken = broken_pods(observation)
-    failed = [
-        f"partition {replica.configuration.partition} failed: {replica.error}"
-        for replica in failed_replicas(observation)
-    ]
+    failed = [f"partition {numbers} failed: {why}" for numbers, why in failures(observation)]
     silent = [
         pod.address.name
         for pod in observation.cluster.pods
@@ -115,7 +111,11 @@ def _others(report: ReplicasReport, unlike: UnlikeRows) -> str:
     return listed(pods, _PODS_SHOWN)
 
 
-def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:
-    """The replicas that report the state failed."""
-    for report in observation.reports.values():
-        yield from (replica for replica in report.replicas if replica.state == _FAILED)
+def failures(observation: Observation) -> list[tuple[str, str]]:
+    """The partitions with replicas that report the state failed, by their errors."""
+    return by_reason(
+        (replica.configuration.partition, str(replica.error))
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if replica.state == _FAILED
+    )

@@ -72,3 +72,44 @@ def test_a_pod_is_told_with_each_of_its_roles_and_the_moves_with_their_number() 
         "pod 2 is learner for 3",
         "moving 1/3: 1 running, 2 pending",
     ]
+
+
+def lines_of(*conditions: tuple[ConditionType, str, str]) -> list[str]:
+    """The lines of conditions that have a reason and a message each."""
+    made = tuple(
+        Condition(
+            type=kind,
+            status=ConditionStatus.FALSE,
+            reason=reason,
+            message=message,
+            last_transition_time="2026-11-23T00:00:00Z",
+            observed_generation=1,
+        )
+        for kind, reason, message in conditions
+    )
+    return [line.split("  ")[-1] for line in summary_of(StoreStatus(conditions=made)).splitlines()]
+
+
+LOST = "words-1: the volume is empty; bring it back, or accept the loss of its partitions"
+FULL = "the volume of words-0 has 8 MiB free of 160 MiB, and 64 MiB are kept back"
+
+
+def test_a_long_message_comes_once_and_later_conditions_name_the_first() -> None:
+    assert lines_of(
+        (ConditionType.READY, "PodsFailing", f"2 of 4 partitions are served; {LOST}"),
+        (ConditionType.PROGRESSING, "PartitionsOpening", LOST),
+        (ConditionType.DEGRADED, "VolumeFull", f"{FULL}; {LOST}; {FULL} too"),
+    ) == [
+        f"PodsFailing: 2 of 4 partitions are served; {LOST}",
+        "PartitionsOpening: as Ready says",
+        f"VolumeFull: {FULL}; as Ready says; {FULL} too",
+    ]
+
+
+def test_a_short_message_and_a_part_of_another_sentence_are_repeated() -> None:
+    waits = "waiting for words-0 to answer"
+    longer = f"{FULL} by its pod"
+    assert lines_of(
+        (ConditionType.READY, "PodsStarting", f"{waits}; {longer}"),
+        (ConditionType.PROGRESSING, "PodsStarting", f"{waits}; {FULL}"),
+    ) == [f"PodsStarting: {waits}; {longer}", f"PodsStarting: {waits}; {FULL}"]

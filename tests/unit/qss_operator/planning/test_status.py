@@ -137,13 +137,26 @@ def test_partitions_that_answer_reads_and_take_no_batch_yet_are_counted() -> Non
     assert ready.message == f"0 of 6 partitions take batches, and 2 answer reads; {waits}"
 
 
+def test_partitions_that_wait_for_the_same_room_are_named_together() -> None:
+    world = running_store()
+    full = "the volume is full: free space or make it larger"
+    world.pods[0].lost, world.pods[0].waiting = {0: full, 3: full}, {0, 3}
+    world.pods[1].lost, world.pods[1].waiting = {1: full}, {1}
+    message = condition(world.status(), ConditionType.DEGRADED).message
+    assert (
+        message == f"partition 0, 3 on word-counts-0: {full}; partition 1 on word-counts-1: {full}"
+    )
+
+
 def test_a_failed_replica_is_named_with_its_error() -> None:
     world = running_store()
     world.pods[0].state = "failed"
     status = world.status()
     degraded = condition(status, ConditionType.DEGRADED)
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicaFailed")
-    assert "partition 0: the checksum is wrong" in degraded.message
+    assert degraded.message == "partition 0, 3: the checksum is wrong"
+    ready = condition(status, ConditionType.READY)
+    assert ready.message.endswith("; partition 0, 3 failed: the checksum is wrong")
     assert status.assigned == "4/6"
 
 
