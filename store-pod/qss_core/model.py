@@ -56,6 +56,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     """A value encoded as JSON: camelCase members, no unknown and no missing ones."""
 
 
+class Answer(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A value that a newer program may extend: unknown members are ignored."""
+
+
 _EPOCH_MAX = 2**53  # A number of JSON has so many bits.
 
 

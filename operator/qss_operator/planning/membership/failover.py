@@ -129,7 +129,7 @@ def _waits_to_open(report: ReplicasReport, partition: PartitionId) -> bool:
 
 
 def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
-    if report is None:
+    if report is None or not report.replicates:
         return None
     for replica in report.replicas:
         if replica.configuration == entry and replica.state in SOUND:
