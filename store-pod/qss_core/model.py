@@ -142,7 +142,7 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
 class StoreSettings(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that a store's resource sets, in bytes and milliseconds.
 
-    A default is not sent, so that pods of an older version take settings that they know.
+    Pods of an older version are sent only the settings that they know (`wire.versions`).
     """
 
     uncommitted_bytes_max: int = 64 * 1024 * 1024  # -1: no limit.

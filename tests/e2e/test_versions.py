@@ -124,17 +124,20 @@ def _used(
         f"key-{one}": 1 for one in range(ROWS)
     }
     # A batch that was applied twice has two sequences.
-    assert sequences(here) == {batches.count}
+    assert sequences(here, "active") == {batches.count}
+    ended = time.monotonic()
+    wait_until(lambda: sequences(here, "active", "standby") == {batches.count}, 30.0)
+    tell(f"{step}: standbys are level {time.monotonic() - ended:.1f} s after the client's end")
 
 
-def sequences(here: Cluster) -> set[int]:
-    """The sequences of the actives, as their pods report them to an operator of before."""
+def sequences(here: Cluster, *roles: str) -> set[int]:
+    """The sequences of replicas, as their pods report them to an operator of before."""
     found: set[int] = set()
     for pod in filter(is_up, pods_of(here, STORE)):
         name = pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{here.namespace}/pods/{name}:8081/proxy/control/replicas"
         report = json.loads(here.kubectl("get", "--raw", path))
-        found |= {one["sequence"] for one in report["replicas"] if one["role"] == "active"}
+        found |= {one["sequence"] for one in report["replicas"] if one["role"] in roles}
     return found
 
 
