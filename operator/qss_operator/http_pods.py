@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from qss_client.clock import Clock
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
+from qss_core.version import MESSAGE_VERSION
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import GENERATION, INCARNATION, RESOURCE_UID, encode
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
+from qss_core.wire.versions import OWN_VERSION, for_version, version_in
 from qss_operator.pod_answers import (
     AnswerSizes,
     PodAnswerError,
@@ -23,6 +25,7 @@ from qss_operator.pod_answers import (
     refusal_of,
     report_of,
     short,
+    with_version,
 )
 
 logger = logging.getLogger(__name__)
@@ -83,6 +86,7 @@ class HttpPods:
         self._silent_since_s: dict[PodName, float] = {}
         self._asked: dict[PodName, tuple[PodAddress, asyncio.Task[ReplicasReport | None]]] = {}
         self._refusals: dict[PodName, str] = {}
+        self._versions: dict[PodName, int] = {}  # Of the messages of each pod's last answer.
         self._sizes = AnswerSizes()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
@@ -142,7 +146,7 @@ class HttpPods:
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
-        body, told = _split(assignment)
+        body, told = _split(assignment, self._version_of(pod))
         path = "/control/assignment"
         return await self.call(pod, "PUT", path, _ASSIGN_TIMEOUT_S, body, told)
 
@@ -151,7 +155,11 @@ class HttpPods:
         path = "/control/accept-data-loss"
         if request.assignment is not None:
             request = replace(request, assignment=request.assignment.plain)
+        request = for_version(request, self._version_of(pod))
         return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
+
+    def _version_of(self, pod: PodAddress) -> int:
+        return self._versions.get(pod.name, MESSAGE_VERSION)
 
     async def retire(self, pod: PodAddress, request: RetireRequest) -> ReplicasReport:
         """Have a pod delete a replica; raises a StoreError as `assign` does."""
@@ -167,7 +175,12 @@ class HttpPods:
         body: bytes | None = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> ReplicasReport:
-        headers = {**self._access.headers(pod), "Accept-Encoding": "identity", **more}
+        headers = {
+            **self._access.headers(pod),
+            "Accept-Encoding": "identity",
+            **OWN_VERSION,
+            **more,
+        }
         if body is not None:
             headers["Content-Type"] = "application/json"
         options: dict[str, Any] = {
@@ -177,10 +190,13 @@ class HttpPods:
             **self._access.tls(pod),
         }
         with self._sizes.asking():
-            return report_of(await self._answer(method, f"{pod.changelog}{path}", options))
+            answer, version = await self._answer(method, f"{pod.changelog}{path}", options)
+            report = with_version(report_of(answer), version)
+        self._versions[pod.name] = report.message_version
+        return report
 
-    async def _answer(self, method: str, url: str, options: dict[str, Any]) -> bytes:
-        """The body of a 200; raises a StoreError for any other answer."""
+    async def _answer(self, method: str, url: str, options: dict[str, Any]) -> tuple[bytes, int]:
+        """The body of a 200, and its version; raises a StoreError for any other answer."""
         try:
             async with self._session.request(
                 method, url, **options, allow_redirects=False, auto_decompress=False
@@ -194,7 +210,7 @@ class HttpPods:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = short(str(error)) or type(error).__name__
             raise UnreachableError(f"{url}: {why}") from error
-        return answer
+        return answer, version_in(response.headers)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         packing, parts = response.headers.get("Content-Encoding"), response.content.iter_any()
@@ -205,11 +221,11 @@ class HttpPods:
             raise
 
 
-def _split(assignment: StoreAssignment) -> tuple[bytes, dict[str, str]]:
-    """The body of an assignment that every version of a pod reads, and a header for the rest."""
+def _split(assignment: StoreAssignment, version: int) -> tuple[bytes, dict[str, str]]:
+    """The body of an assignment as a version of pods reads it, and headers for the rest."""
     headers = {
         RESOURCE_UID: assignment.resource_uid,
         INCARNATION: assignment.incarnation,
         GENERATION: str(assignment.generation),
     }
-    return encode(assignment.plain), headers
+    return encode(for_version(assignment.plain, version)), headers

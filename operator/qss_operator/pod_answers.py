@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from qss_client.http.bounded import read_bounded
 from qss_core.errors import StoreError
 from qss_core.quantities import shown_bytes
+from qss_core.version import MESSAGE_VERSION
 from qss_core.wire.messages import Problem, decode, error_of
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.versions import VERSION_1
 
 REPORT_BYTES_MAX = 2 * 1024 * 1024  # 512 partitions, the most that a store has, need some 300 KiB.
 STORE_BYTES_MAX = 4 * 1024 * 1024
@@ -79,6 +81,16 @@ def report_of(answer: bytes) -> ReplicasReport:
     except StoreError as error:
         raise PodAnswerError(f"its answer is no report: {short(error.message)}") from None
     return report
+
+
+def with_version(report: ReplicasReport, version: int) -> ReplicasReport:
+    """The report with the version of the pod's messages.
+
+    Programs between the versions 1 and 2 name none, have standbys, and say which replicas answer.
+    """
+    if version == VERSION_1 and any(one.answers for one in report.replicas):
+        version = MESSAGE_VERSION
+    return replace(report, message_version=version)
 
 
 def refusal_of(answer: bytes) -> StoreError | None:

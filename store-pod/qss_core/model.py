@@ -56,6 +56,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     """A value encoded as JSON: camelCase members, no unknown and no missing ones."""
 
 
+class Answer(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A value that a newer program may extend: unknown members are ignored."""
+
+
 _EPOCH_MAX = 2**53  # A number of JSON has so many bits.
 
 
@@ -138,7 +142,7 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
 class StoreSettings(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that a store's resource sets, in bytes and milliseconds.
 
-    A default is not sent, so that pods of an older version take settings that they know.
+    Pods of an older version are sent only the settings that they know (`wire.versions`).
     """
 
     uncommitted_bytes_max: int = 64 * 1024 * 1024  # -1: no limit.

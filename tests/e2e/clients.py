@@ -38,6 +38,11 @@ class PodClient:
         rows: dict[str, Any] = self._ask("read", store, *authority)
         return rows
 
+    def read_actives(self, store: str) -> dict[str, Any]:
+        """All rows of a store as its actives have them; standbys may be behind."""
+        rows: dict[str, Any] = self._ask("read-actives", store)
+        return rows
+
     @contextmanager
     def keeping(self, store: str) -> Iterator["Kept"]:
         """Writes and reads without a pause while the block runs, then fills `Kept.story`.

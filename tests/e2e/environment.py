@@ -70,6 +70,29 @@ def find_next_store_image() -> str:
     return _output(str(_IMAGES), "load-next").strip().partition("=")[2]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """The version before this one: references of its images, and its chart."""
+
+    store: str
+    operator: str
+    chart: Path
+
+
+def find_before(commit: str) -> Before:
+    """The images of an earlier commit, on the nodes of the test bed; the first time they are built.
+
+    Fails with a line that says what to do where the history lacks the commit.
+    """
+    said = _output(str(_IMAGES), "load-before", commit).strip().splitlines()
+    lines = dict(line.partition("=")[::2] for line in said)
+    return Before(
+        store=lines["BEFORE_STORE_IMAGE"],
+        operator=lines["BEFORE_OPERATOR_IMAGE"],
+        chart=Path(lines["BEFORE_CHART"]),
+    )
+
+
 def on_testbed(*arguments: str) -> str:
     """Runs a command of the test bed."""
     return _output(str(TESTBED), *arguments)

@@ -3,6 +3,7 @@
 python - write STORE COUNT ROUND [PEM] writes COUNT keys with ROUND as their value
 python - fill STORE BYTES              writes so many bytes of values
 python - read STORE [PEM]              prints all rows as one JSON object
+python - read-actives STORE            the same, from the actives alone
 python - keep STORE                    writes and reads until /tmp/stop appears, then ten times
                                        more; meanwhile asks the Service as curl does, with one try
 
@@ -192,10 +193,11 @@ def main() -> None:
         Writer(url, name, ca_file).write({f"key-{one}": number for one in range(count)})
     elif command == "fill":
         fill(url, name, int(rest[0]))
-    elif command == "read":
+    elif command in {"read", "read-actives"}:
         token = token_file(name)
         with Store(url, name, token_file=token, ca_file=ca_file, limits=_LIMITS) as store:
-            said = {row.key: row.value for row in store.range()}
+            options = ReadOptions(require_active=command == "read-actives")
+            said = {row.key: row.value for row in store.range(options=options)}
     else:
         said = keep(url, name)
     sys.stdout.write(json.dumps(said) + "\n")

@@ -16,6 +16,7 @@ from qss_core.errors import ForbiddenError
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
 from qss_core.wire.messages import encode, problem_of
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.versions import OWN_VERSION
 from qss_operator.http_pods import HttpPods
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.certificates import Authority
@@ -72,7 +73,7 @@ async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
 
     async def report(_: web.Request) -> web.Response:
         if is_open:
-            return web.Response(body=encode(REPORT))
+            return web.Response(body=encode(REPORT), headers=OWN_VERSION)
         error = ForbiddenError("the account operator has no right to control")
         return web.Response(body=encode(problem_of(error)), status=403)
 
@@ -99,7 +100,7 @@ async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_an
         nonlocal asked
         asked += 1
         await let_go.wait()
-        return web.Response(body=encode(REPORT))
+        return web.Response(body=encode(REPORT), headers=OWN_VERSION)
 
     port = free_ports(1)[0]
     pod = pod_at(port)
@@ -119,7 +120,7 @@ async def test_an_answer_that_came_between_two_rounds_may_be_of_an_earlier_proce
 
     async def report(_: web.Request) -> web.Response:
         await let_go.wait()
-        return web.Response(body=encode(told))
+        return web.Response(body=encode(told), headers=OWN_VERSION)
 
     port = free_ports(1)[0]
     pod = pod_at(port)
@@ -145,7 +146,7 @@ async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> No
     trusted = ssl.create_default_context(cafile=str(authority.file))
 
     async def report(_: web.Request) -> web.Response:
-        return web.Response(body=encode(REPORT))
+        return web.Response(body=encode(REPORT), headers=OWN_VERSION)
 
     async with aiohttp.ClientSession() as session, listening(port, report, served):
         pods = HttpPods(session, Trusting(trusted), clock=SetClock())

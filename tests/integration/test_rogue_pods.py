@@ -31,6 +31,7 @@ REPORT = ReplicasReport(
     ready=False,
     replicas=(),
 )
+FROM_BEFORE = replace(REPORT, message_version=1)  # As of a pod that names no version.
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -120,7 +121,8 @@ async def test_the_pods_of_a_store_have_a_limit_together() -> None:
         refused = [pods.refusal(address(url, n)) for n in range(6) if told[n] is None]
         assert all("more than 4 MiB together" in str(one) for one in refused)
         for _ in range(4):
-            assert await pods.report(address(url)) == REPORT, "a refused answer does not count"
+            told_again = await pods.report(address(url))
+            assert told_again == FROM_BEFORE, "a refused answer does not count"
 
 
 async def test_texts_of_a_report_are_cut() -> None:

@@ -13,9 +13,10 @@
 of readers: it also refuses an object that has one member twice. A failure is a `Problem` on the
 wire: `problem_of` and `error_of` convert a `StoreError` to it and back, with code and details.
 
-A message with an unknown member is refused, and pods of two versions talk to each other during an
-update. So a new member needs a default, by which messages and log entries without it are read; a
-receiver of an older version refuses it. Reports leave defaults out.
+Programs of two versions talk to each other during an update. So a new member needs a default, by
+which messages and log entries without it are read. Receivers ignore unknown members of answers and
+reports (`model.Answer`), and refuse those of requests, assignments and log entries. Pods and the
+operator name the version of their messages in a header; `versions` makes what an older side reads.
 
 The package knows `model`, `positions` and `errors`, and neither queries nor the spec. Pods, clients
 and the operator use it. Tests: `tests/unit/qss_core/wire`, and the refusals of bad messages in

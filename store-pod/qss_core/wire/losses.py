@@ -3,6 +3,7 @@
 from msgspec import field
 
 from qss_core.model import (
+    Answer,
     Epoch,
     PartitionConfiguration,
     PartitionId,
@@ -15,7 +16,7 @@ from qss_core.model import (
 from qss_core.positions import PositionJson
 
 
-class DataLoss(Wire, frozen=True, kw_only=True):
+class DataLoss(Answer, frozen=True, kw_only=True):
     """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it.
 
     `last` is below `first` where the number of lost batches is unknown.
@@ -26,7 +27,7 @@ class DataLoss(Wire, frozen=True, kw_only=True):
     epoch: Epoch
 
 
-class LostReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
+class LostReplica(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A partition that a pod held and cannot open, and why.
 
     The pod tries again to open a partition that `is_waiting` for room on its volume, or for a lock.
@@ -41,7 +42,7 @@ class LostReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
     configuration: PartitionConfiguration | None = None
 
 
-class AcceptLossRequest(Wire, frozen=True, kw_only=True):
+class AcceptLossRequest(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A person accepts that a partition lost data, in the epoch that the person named.
 
     A pod whose volume lost its assignment takes `assignment`, and serves what the volume still
@@ -54,7 +55,7 @@ class AcceptLossRequest(Wire, frozen=True, kw_only=True):
     assignment: StoreAssignment | None = None
 
 
-class SequencesRequest(Wire, frozen=True, kw_only=True):
+class SequencesRequest(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The sequences of a pod's partitions; the other pod answers with the sequences of its own.
 
     `completed`, `forgotten` and `writer_epoch` mean what they mean in SequencesAnswer. With
@@ -76,13 +77,13 @@ class ConfigurationsRequest(Wire, frozen=True, kw_only=True):
     epochs: dict[str, Epoch]
 
 
-class ConfigurationsAnswer(Wire, frozen=True, kw_only=True):
+class ConfigurationsAnswer(Answer, frozen=True, kw_only=True):
     """The configurations that are newer than those of the request."""
 
     newer: tuple[PartitionConfiguration, ...]
 
 
-class LastBatch(Wire, frozen=True, kw_only=True):
+class LastBatch(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The last batch of a writer that a partition has applied."""
 
     writer: str
@@ -94,7 +95,7 @@ class LastBatch(Wire, frozen=True, kw_only=True):
     wall_time_ms: int = 0  # The wall time of the batch's decision.
 
 
-class BatchesHeld(Wire, frozen=True, kw_only=True):
+class BatchesHeld(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The batches in the log of a partition that has applied batches up to `sequence`.
 
     Every partition has applied `completed`. `decided` may be one above `completed`; `unfinished` is
@@ -111,7 +112,7 @@ class BatchesHeld(Wire, frozen=True, kw_only=True):
     inputs: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
-class SequencesAnswer(Wire, frozen=True, kw_only=True):
+class SequencesAnswer(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The sequences of a pod's partitions.
 
     All partitions have applied `completed`. `forgotten` is the highest sequence that was decided

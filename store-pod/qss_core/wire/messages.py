@@ -6,6 +6,7 @@ import msgspec
 
 from qss_core.errors import MalformedRequestError, StoreError, error_from_wire
 from qss_core.model import (
+    Answer,
     Epoch,
     Ordinal,
     PartitionConfiguration,
@@ -81,7 +82,7 @@ def error_of(problem: Problem) -> StoreError:
 # --- Discovery (KIP-67 StreamsMetadata, KIP-535 KeyQueryMetadata).
 
 
-class Instance(Wire, frozen=True, kw_only=True):
+class Instance(Answer, frozen=True, kw_only=True):
     """One pod of a store and the partitions it serves."""
 
     pod: PodName
@@ -92,7 +93,7 @@ class Instance(Wire, frozen=True, kw_only=True):
     standby: tuple[PartitionId, ...]
 
 
-class StoreMetadata(Wire, frozen=True, kw_only=True):
+class StoreMetadata(Answer, frozen=True, kw_only=True):
     """`GET /state/instances/{store}`: a client routes its requests with it."""
 
     definition: StoreDefinition
@@ -100,7 +101,7 @@ class StoreMetadata(Wire, frozen=True, kw_only=True):
     assignment: tuple[PartitionConfiguration, ...]
 
 
-class KeyMetadata(Wire, frozen=True, kw_only=True):
+class KeyMetadata(Answer, frozen=True, kw_only=True):
     """`GET /state/instance/{store}/{key}`: the partition of a key, and the pods that have it."""
 
     partition: PartitionId
@@ -147,7 +148,7 @@ class OpenWriterRequest(Wire, frozen=True, kw_only=True):
     one_off: bool = False  # A batch job's writer, forgotten after seven days.
 
 
-class WriterOpened(Wire, frozen=True, kw_only=True):
+class WriterOpened(Answer, frozen=True, kw_only=True):
     """The answer to OpenWriterRequest. `last_batch` is the generation's last decided batch."""
 
     store_id: StoreId
@@ -167,7 +168,7 @@ class ChunkReference(Wire, frozen=True, kw_only=True, array_like=True):
     checksum: str
 
 
-class SliceResult(Wire, frozen=True, kw_only=True):
+class SliceResult(Answer, frozen=True, kw_only=True):
     """The result for one partition's slice of a stage request: staged, or a failure."""
 
     records: int = 0
@@ -175,7 +176,7 @@ class SliceResult(Wire, frozen=True, kw_only=True):
     failure: Problem | None = None
 
 
-class StageAnswer(Wire, frozen=True, kw_only=True):
+class StageAnswer(Answer, frozen=True, kw_only=True):
     """Slice results by partition number."""
 
     partitions: dict[str, SliceResult]
@@ -194,7 +195,7 @@ class CommitRequest(Wire, frozen=True, kw_only=True):
     replace: bool = False
 
 
-class CommitAnswer(Wire, frozen=True, kw_only=True):
+class CommitAnswer(Answer, frozen=True, kw_only=True):
     """`already_applied` is true for the replay of a batch that was committed before.
 
     `dropped` counts, by partition, the rows that no reader sees, because they were older than
@@ -212,13 +213,13 @@ class AbortRequest(Wire, frozen=True, kw_only=True):
     generation: int
 
 
-class AbortAnswer(Wire, frozen=True, kw_only=True):
+class AbortAnswer(Answer, frozen=True, kw_only=True):
     """`decided` is true where the batch was decided already: then the abort changed nothing."""
 
     decided: bool
 
 
-class RenewAnswer(Wire, frozen=True, kw_only=True):
+class RenewAnswer(Answer, frozen=True, kw_only=True):
     """The run is open; the coordinator closes it after this many seconds without a request."""
 
     closes_after_s: float
@@ -332,7 +333,7 @@ class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
     writer_epoch: WriterEpoch
 
 
-class PartitionsAnswer(Wire, frozen=True, kw_only=True):
+class PartitionsAnswer(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """One pod's answer by partition number: null for success, or the failure.
 
     `dropped` counts rows of a commit that no reader sees, because they were older than the
@@ -356,7 +357,7 @@ class ResolveRequest(Wire, frozen=True, kw_only=True):
     writer_epoch: WriterEpoch
 
 
-class ResolveAnswer(Wire, frozen=True, kw_only=True):
+class ResolveAnswer(Answer, frozen=True, kw_only=True):
     """`verdict` is decided, dropped or open."""
 
     verdict: str

@@ -1,6 +1,7 @@
 """The report of a pod on its replicas, which the operator reads."""
 
 from qss_core.model import (
+    Answer,
     Epoch,
     Offset,
     Ordinal,
@@ -11,13 +12,13 @@ from qss_core.model import (
     Sequence,
     StoreId,
     StoreName,
-    Wire,
 )
 from qss_core.quantities import shown_bytes
+from qss_core.version import MESSAGE_VERSION
 from qss_core.wire.losses import DataLoss, LostReplica
 
 
-class MigrationReport(Wire, frozen=True, kw_only=True):
+class MigrationReport(Answer, frozen=True, kw_only=True):
     """The progress of a replica's migration out of older formats.
 
     `rows_left` is an estimate; `error` says why the migration stands still.
@@ -29,14 +30,14 @@ class MigrationReport(Wire, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class IndexReport(Wire, frozen=True, kw_only=True):
+class IndexReport(Answer, frozen=True, kw_only=True):
     """The progress of building an index, in rows; `rows_left` is an estimate."""
 
     rows_done: int
     rows_left: int
 
 
-class UnlikeRows(Wire, frozen=True, kw_only=True):
+class UnlikeRows(Answer, frozen=True, kw_only=True):
     """An active and in-sync standbys whose rows differ, and nobody can tell which are right."""
 
     pods: tuple[Ordinal, ...]  # The active's pod is one of them.
@@ -45,7 +46,7 @@ class UnlikeRows(Wire, frozen=True, kw_only=True):
     offset: Offset  # All entries below it were applied.
 
 
-class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
+class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The state of one replica. `state` is opening, serving, failed or behind.
 
     A replica that is behind has `completed`: a completed sequence that the replica lacks. Partition
@@ -91,7 +92,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     unlike: UnlikeRows | None = None  # Of an active.
 
 
-class FullVolume(Wire, frozen=True, kw_only=True):
+class FullVolume(Answer, frozen=True, kw_only=True):
     """A volume that has less free space than the pod keeps back: the pod refuses batches."""
 
     free_bytes: int
@@ -110,7 +111,7 @@ class FullVolume(Wire, frozen=True, kw_only=True):
         return self.size_bytes <= self.kept_back_bytes
 
 
-class CopyReport(Wire, frozen=True, kw_only=True):
+class CopyReport(Answer, frozen=True, kw_only=True):
     """A copy of an active's database that the pod is making; sizes in bytes."""
 
     partition: PartitionId
@@ -118,7 +119,7 @@ class CopyReport(Wire, frozen=True, kw_only=True):
     total_bytes: int
 
 
-class ReplicasReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
+class ReplicasReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The replicas of a pod; `version` rises at each change within one `incarnation`."""
 
     store: StoreName
@@ -135,3 +136,10 @@ class ReplicasReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     # The number of pods in the assignment that the volume keeps; 0 after the pod was sent one.
     pods_kept: int = 0
     is_leaving: bool = False  # It was told to stop, and serves until others have taken over.
+    # The version of the pod's messages, which is a header on the wire: the operator sets it.
+    message_version: int = MESSAGE_VERSION
+
+    @property
+    def replicates(self) -> bool:
+        """Whether the pod's program has standbys."""
+        return self.message_version > 1

@@ -3,12 +3,12 @@
 import re
 
 from qss_core.errors import MalformedRequestError
-from qss_core.model import Wire
+from qss_core.model import Answer
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-class WriterReport(Wire, frozen=True, kw_only=True):
+class WriterReport(Answer, frozen=True, kw_only=True):
     """A writer that the store knows.
 
     `silent_s` is the time since the last request of its open run; None where the run is closed. The
@@ -26,7 +26,7 @@ class WriterReport(Wire, frozen=True, kw_only=True):
     is_heard_of: bool = True
 
 
-class WritersAnswer(Wire, frozen=True, kw_only=True):
+class WritersAnswer(Answer, frozen=True, kw_only=True):
     """All writers of a store, by name."""
 
     writers: tuple[WriterReport, ...]

@@ -16,6 +16,7 @@ from qss_client.http.bounded import read_bounded
 from qss_client.http.unreachable import unreachable
 from qss_core.errors import StoreError
 from qss_core.wire.messages import Problem, decode, encode, error_of
+from qss_core.wire.versions import OWN_VERSION
 from qss_store.runtime.blocking import run_blocking_in
 from qss_store.runtime.peer_download import THREADS, Download
 from qss_store.runtime.request_memory import MemoryShare
@@ -140,7 +141,7 @@ class Peers:
 
     def _headers(self, media: str) -> dict[str, str]:
         shown = self._credentials() if self._credentials else {}
-        return {"Content-Type": media, **shown}
+        return {"Content-Type": media, **OWN_VERSION, **shown}
 
     async def _post(self, url: str, data: bytes, media: str, timeout_s: float) -> bytes:
         try:

@@ -67,6 +67,7 @@ class Participant:
     inputs: InputsRead = field(default_factory=InputsRead)
     losses: tuple[DataLoss, ...] = ()  # Accepted since a batch last replaced all rows.
     forgives: LastBatch | None = None  # The batch whose missing chunks are left out.
+    forgiven: Sequence = field(default=Sequence(0))  # As ParticipantState has it.
     accepted_in: Epoch = field(default=Epoch(0))  # The epoch of the last accepted loss.
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
@@ -86,6 +87,7 @@ class Participant:
             inputs=InputsRead.load(rows),
             losses=state.losses,
             forgives=state.forgives,
+            forgiven=state.forgiven,
             accepted_in=state.accepted_in,
         )
 
@@ -217,13 +219,10 @@ class Participant:
             )
 
     def _chunks_of(self, commit: PartitionCommit) -> list[StagedChunk]:
-        """The staged slices of a commit.
-
-        If a loss was accepted while this batch was unfinished, its missing chunks are left out
-        instead of refused.
-        """
+        """The staged slices of a commit, without those that an accepted loss took."""
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
-        if self.forgives is not None and is_batch(self.forgives, commit):
+        is_forgiven = self.forgives is not None and is_batch(self.forgives, commit)
+        if is_forgiven or commit.sequence <= self.forgiven:
             listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
         return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
@@ -331,6 +330,7 @@ class Participant:
             puts=self.puts,
             losses=self.losses,
             forgives=self.forgives,
+            forgiven=self.forgiven,
             accepted_in=self.accepted_in,
         )
 
@@ -355,7 +355,7 @@ class Participant:
         of the last completed batch: an unfinished batch will still be committed.
         """
         is_told = self.accepted_in == epoch and bool(self.losses)
-        self.forgives, self.accepted_in = held.unfinished, epoch
+        self.forgives, self.forgiven, self.accepted_in = held.unfinished, Sequence(0), epoch
         first = Sequence(self.sequence + 1)
         if held.completed <= self.sequence:
             # This partition has every completed batch: it lacks chunks of the decided batch, or it

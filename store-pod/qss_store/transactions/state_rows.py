@@ -27,8 +27,11 @@ class AppliedBatch(Wire, frozen=True, kw_only=True):
     wall_time_ms: int = 0  # The wall time of the batch's decision.
 
 
-class ParticipantState(Wire, frozen=True, kw_only=True):
-    """The participant's state apart from the rows of its writers and chunks."""
+class ParticipantState(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The participant's state apart from the rows of its writers and chunks.
+
+    Volumes of before standbys have `forgiven`: batches up to it may lack chunks.
+    """
 
     sequence: Sequence = Sequence(0)
     position: PositionJson = msgspec.field(default_factory=dict)
@@ -37,6 +40,7 @@ class ParticipantState(Wire, frozen=True, kw_only=True):
     puts: int = 0
     losses: tuple[DataLoss, ...] = ()
     forgives: LastBatch | None = None
+    forgiven: Sequence = Sequence(0)
     accepted_in: Epoch = Epoch(0)
 
 

@@ -11,6 +11,7 @@ import logging
 from qss_core.errors import (
     CorruptionError,
     DiskFullError,
+    MalformedRequestError,
     NotReadyError,
     RolledBackError,
     StoreError,
@@ -25,6 +26,7 @@ from qss_core.wire.losses import (
     SequencesAnswer,
     SequencesRequest,
 )
+from qss_core.wire.versions import VERSION_1, for_version
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.peer_client import Transport
@@ -177,7 +179,11 @@ class Comparison:
             partition=partition,
         )
         url = f"{pod.changelog}/transactions/sequences"
-        return await self._peers.post(url, request, SequencesAnswer, self._timeout_s)
+        try:
+            return await self._peers.post(url, request, SequencesAnswer, self._timeout_s)
+        except MalformedRequestError:  # A pod of the version before refuses what it does not know.
+            plain = for_version(request, VERSION_1)
+            return await self._peers.post(url, plain, SequencesAnswer, self._timeout_s)
 
     async def answer(self, request: SequencesRequest) -> SequencesAnswer:
         """The sequences of this pod; takes the sequences of the other pod from the request.

@@ -24,6 +24,7 @@ from qss_core.wire.replica_reports import (
     ReplicasReport,
 )
 from qss_core.wire.retirement import RetireRequest
+from qss_core.wire.versions import VERSION_1
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     AcceptLoss,
@@ -129,6 +130,7 @@ class World:
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     leaving: set[int] = field(default_factory=set)  # Pods that Kubernetes ends.
+    older: set[int] = field(default_factory=set)  # Pods of the version without standbys.
     silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
     published: list[StoreStatus] = field(default_factory=list)
 
@@ -138,9 +140,12 @@ class World:
         reports = {
             pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
         }
-        level = {pod: report for pod, report in reports.items() if pod not in self.lagging}
+        stays = self.lagging | self.older
+        level = {pod: report for pod, report in reports.items() if pod not in stays}
         reports = {
-            pod: _with_caught_up(report, level, self.uncompared, self.promised)
+            pod: msgspec.structs.replace(report, message_version=VERSION_1)
+            if pod in self.older
+            else _with_caught_up(report, level, self.uncompared, self.promised)
             for pod, report in reports.items()
         }
         return Observation(

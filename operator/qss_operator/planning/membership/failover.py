@@ -146,7 +146,7 @@ def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
 
 
 def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
-    if report is None:
+    if report is None or not report.replicates:
         return None
     for replica in report.replicas:
         if replica.configuration == entry and replica.state in SOUND:

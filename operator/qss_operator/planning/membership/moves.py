@@ -22,6 +22,7 @@ from qss_operator.planning.membership.standby_state import (
     cannot_act_at_once,
     is_sound,
     leaving_pods,
+    pods_without_standbys,
 )
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
@@ -85,8 +86,12 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     }
     pins = _unlike_actives(observation, entries, restart)
     pins |= {number: pod for number, pod in wishes.items() if number not in rowless}
+    placements = {one.partition: _with_pin(one, pins) for one in placed}
+    older = pods_without_standbys(observation)
+    if older and not all(is_placed(entries[number], one) for number, one in placements.items()):
+        return Targets(waits_for=f"{', '.join(older)} to restart with a program that has standbys")
     return Targets(
-        placements={one.partition: _with_pin(one, pins) for one in placed},
+        placements=placements,
         held_up=tuple(
             one.partition
             for one in balanced

@@ -96,9 +96,8 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
         return _restart(broken[-1], done)
     if entries is None:
         return _wait(f"{done}; the others wait until the assignment is known")
-    waiting = [pod.address.name for pod in pods if not _serves(observation, pod)]
-    if waiting:
-        return _wait(f"{done}; rule EveryOtherPodServes: waiting for {waiting[0]}")
+    if held_up := _not_serving(observation, pods):
+        return _wait(f"{done}; rule EveryOtherPodServes: {held_up}")
     actives = Counter(entry.active for entry in entries.values())
     # The pod that was emptied already; else the one that hands the fewest actives over.
     alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
@@ -178,6 +177,23 @@ def _serves(observation: Observation, pod: PodState) -> bool:
     if report is None:
         return pod.is_ready is True
     return report.ready and pod.is_ready is not False
+
+
+def _not_serving(observation: Observation, pods: list[PodState]) -> str | None:
+    """The first pod that does not serve; None where all do.
+
+    A pod of an older version says that it serves without the partitions that it cannot open.
+    """
+    told = [f"waiting for {pod.address.name}" for pod in pods if not _serves(observation, pod)]
+    told += [
+        f"{report.pod} runs an older version, and cannot open partition {lost.partition}: "
+        f"{lost.error}. Use the newer image again"
+        for report in observation.reports.values()
+        if not report.replicates
+        for lost in report.lost
+        if not lost.is_waiting
+    ]
+    return told[0] if told else None
 
 
 def _is_served(observation: Observation, entry: PartitionConfiguration) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PodName
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.model import Observation, replica_of
 
@@ -15,6 +15,13 @@ def leaving_pods(observation: Observation) -> frozenset[Ordinal]:
     return frozenset(
         pod for pod, report in observation.reports.items() if report.is_leaving or pod in ended
     )
+
+
+def pods_without_standbys(observation: Observation) -> list[PodName]:
+    """The pods of the version before standbys: they copy no partition, and follow no active."""
+    return [
+        report.pod for _, report in sorted(observation.reports.items()) if not report.replicates
+    ]
 
 
 def cannot_act_at_once(

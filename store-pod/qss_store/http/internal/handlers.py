@@ -35,6 +35,7 @@ from qss_core.wire.messages import (
     encode,
 )
 from qss_core.wire.retirement import RetireRequest
+from qss_core.wire.versions import OWN_VERSION, for_version, version_in
 from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
 from qss_store.http.internal.writers import writer_name
 from qss_store.http.middleware import (
@@ -189,14 +190,16 @@ class InternalApi:
 
     async def prepare(self, request: web.Request) -> web.Response:
         """Checks everything that could refuse a commit."""
-        return _json(await self._batches.prepare(await self._read(request, PrepareRequest)))
+        message = await self._read(request, PrepareRequest)
+        return _told(request, await self._batches.prepare(message))
 
     async def commit_partitions(self, request: web.Request) -> web.Response:
         message = await self._read(request, CommitPartitionsRequest)
-        return _json(await self._batches.commit(message))
+        return _told(request, await self._batches.commit(message))
 
     async def abort_partitions(self, request: web.Request) -> web.Response:
-        return _json(await self._batches.abort(await self._read(request, AbortPartitionsRequest)))
+        message = await self._read(request, AbortPartitionsRequest)
+        return _told(request, await self._batches.abort(message))
 
     async def resolve(self, request: web.Request) -> web.Response:
         """Answers what became of old chunks."""
@@ -204,7 +207,8 @@ class InternalApi:
 
     async def sequences(self, request: web.Request) -> web.Response:
         """Compares the sequences of this pod with those of another one."""
-        return _json(await self._comparison.answer(await self._read(request, SequencesRequest)))
+        message = await self._read(request, SequencesRequest)
+        return _told(request, await self._comparison.answer(message))
 
     async def configurations(self, request: web.Request) -> web.Response:
         """Tells another pod the newer configurations of its partitions."""
@@ -217,7 +221,7 @@ class InternalApi:
         """Accepts the loss of a partition; a coordinator then continues its decided batches."""
         await self._losses.accept(await self._read(request, AcceptLossRequest))
         self._coordination.go_on()
-        return _json(self._pod.report())
+        return _told(request, self._pod.report())
 
     async def assign(self, request: web.Request) -> web.Response:
         """Takes an assignment; a coordinator then continues its decided batches."""
@@ -231,23 +235,23 @@ class InternalApi:
             )
         )
         self._coordination.go_on()
-        return _json(report)
+        return _told(request, report)
 
     async def retire(self, request: web.Request) -> web.Response:
         """Deletes a replica that its partition's configuration leaves out."""
         await self._pod.retire(await self._read(request, RetireRequest))
-        return _json(self._pod.report())
+        return _told(request, self._pod.report())
 
     async def replicas(self, request: web.Request) -> web.Response:
         """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""
         given = _parameters(request, "wait", "after")
         self._pod.news.asked += 1
         if "wait" not in given:
-            return _json(self._pod.report())
+            return _told(request, self._pod.report())
         wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))
         after = _parsed("after", given.get("after", "0"))
         await self._pod.news.wait(after, wait_s)
-        return _json(self._pod.report())
+        return _told(request, self._pod.report())
 
     async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
         _parameters(request, *allowed)
@@ -256,6 +260,12 @@ class InternalApi:
 
 def _json(message: object) -> web.Response:
     return web.Response(body=encode(message), content_type="application/json")
+
+
+def _told(request: web.Request, message: object) -> web.Response:
+    """The answer to a pod or the operator, as the version that it names reads it."""
+    body = encode(for_version(message, version_in(request.headers)))
+    return web.Response(body=body, content_type="application/json", headers=OWN_VERSION)
 
 
 def _batch_of(request: web.Request) -> tuple[str, WriterEpoch, int]:
