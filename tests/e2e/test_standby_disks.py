@@ -76,6 +76,6 @@ def fill(folder: str) -> None:
 
 
 def empty(folder: str) -> None:
-    """Makes room again."""
+    """Takes the filler away, so that there is room again."""
     for node in _NODES:
         on_testbed("in", node, "rm", f"{folder}/filler")

@@ -89,7 +89,7 @@ def apply_the_store(story: Story) -> None:
     flights.start_store(story.here, story.images, storageClassName="expandable")
     story.here.wait(_QSS, "condition=Ready")
     row = story.here.kubectl("get", "qss", _STORE).splitlines()[1].split()
-    assert row[:6] == [_STORE, "KeyValue", "12", "3/3", "12/12", "Serving"]
+    assert row[:6] == [_STORE, "3/3", "12/12", "24/24", "0/0", "Serving"]
     with story.by_the_service() as store:
         assert store.get("N14228") is None
 
