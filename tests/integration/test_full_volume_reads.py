@@ -36,6 +36,7 @@ def restarted_on_a_full_volume(
         pod.prefix = disk.command
         with cluster:
             write_values(cluster.url, cluster.store, VALUES)
+            wait_until(cluster.is_level)  # Standbys answer reads without a bound.
             pod.kill()
             disk.fill(leave_bytes=0)
             pod.start()
@@ -93,7 +94,8 @@ def test_what_a_full_volume_keeps_from_being_opened_is_read_from_the_standbys(
         with pytest.raises(DiskFullError):
             one(pod, "k0", "?scope=local")
         disk.make_room()
-        wait_until(lambda: not waiting(pod))
+        wait_until(cluster.is_level)
+        assert not waiting(pod)
         assert scanned(pod) == VALUES
 
 

@@ -13,7 +13,9 @@ from qss_client.http.sync_http import SyncHttp
 from qss_client.processes import identify
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.wire.messages import decode
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.versions import OWN_VERSION
 from qss_faults.content import content_of
 from qss_faults.history import Batches
 from qss_faults.parts.namespaces import is_inside
@@ -84,7 +86,8 @@ class Machines:
         http = SyncHttp()
         try:
             url = f"{self.places[pod].changelog}/control/replicas"
-            return http.get(url, ReplicasReport, 2.0)
+            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=2.0)
+            return decode(answer.body, ReplicasReport)
         except StoreError:
             return None
         finally:

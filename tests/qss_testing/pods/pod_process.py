@@ -30,6 +30,7 @@ from qss_core.model import (
 )
 from qss_core.wire.messages import StoreMetadata, decode, encode, metadata_of
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.versions import OWN_VERSION
 from qss_testing.pods.pod_forge import ForkedPod, forge
 from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until
@@ -108,7 +109,9 @@ class PodProcess:
         assert self.process.poll() is None, f"pod {self.ordinal} ended: {self.log()[-2000:]}"
         http = self.as_operator()
         try:
-            return http.get(f"{self.internal}/control/replicas", ReplicasReport, 5.0)
+            url = f"{self.internal}/control/replicas"
+            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=5.0)
+            return decode(answer.body, ReplicasReport)
         except StoreError:
             return None
         finally:
@@ -228,11 +231,26 @@ class PodCluster:
                 "PUT",
                 f"{pod.internal}/control/assignment",
                 body=encode(self.assignment),
-                headers={"Content-Type": "application/json"},
+                headers={"Content-Type": "application/json", **OWN_VERSION},
             )
             return decode(answer.body, ReplicasReport)
         finally:
             http.close()
+
+    def is_level(self) -> bool:
+        """Whether all replicas are open and have applied the same entries, up to the last one."""
+        held = [
+            (replica.configuration.partition, replica.applied_offset, replica.end_offset)
+            for report in map(PodProcess.report, self.pods)
+            if report is not None
+            for replica in report.replicas
+        ]
+        asked = sum(len(entry.replicas) for entry in self.assignment.partitions)
+        return (
+            len(held) == asked
+            and len({*held}) == len(self.assignment.partitions)
+            and all(applied == end for _, applied, end in held)
+        )
 
     @property
     def metadata(self) -> StoreMetadata:
