@@ -1,4 +1,4 @@
-"""A pod that was made again has another IP under its name, and is found there."""
+"""A pod that was made again is found at its new IP, and its old one is given up soon."""
 
 import asyncio
 import socket
@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from qss_client.http.async_http import AsyncHttp
+from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import UnreachableError
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_testing.pods.ports import port_of
@@ -60,6 +61,20 @@ async def asking_as_a_client() -> AsyncIterator[Ask]:
         await http.close()
 
 
+@asynccontextmanager
+async def asking_without_a_loop() -> AsyncIterator[Ask]:
+    http = SyncHttp()
+
+    async def ask(url: str) -> bytes:
+        answer = await asyncio.to_thread(http.request, "GET", url, timeout_s=5.0)
+        return answer.body
+
+    try:
+        yield ask
+    finally:
+        http.close()
+
+
 @pytest.mark.parametrize("asking", [asking_as_a_peer, asking_as_a_client])
 async def test_a_pod_is_found_at_its_new_address_soon(
     asking: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
@@ -82,6 +97,22 @@ async def test_a_pod_is_found_at_its_new_address_soon(
             while (answer := await answered(ask(url))) is None:
                 pass
         assert answer == _NEW.encode()
+
+
+@pytest.mark.parametrize(
+    ("asking", "limit"),
+    [(asking_as_a_peer, "1 s"), (asking_as_a_client, "2 s"), (asking_without_a_loop, "2 s")],
+)
+async def test_an_address_that_accepts_no_connection_is_given_up_soon(
+    asking: Callable[[], Any], limit: str
+) -> None:
+    """As the address of a pod that is gone: no packet comes back."""
+    with socket.create_server((_OLD, 0), backlog=0) as listening:
+        address = listening.getsockname()
+        with socket.create_connection(address):  # The queue is full.
+            async with asking() as ask:
+                with pytest.raises(UnreachableError, match=f"no answer within {limit}"):
+                    await ask(f"http://{_OLD}:{address[1]}/")
 
 
 async def answered(asked: Awaitable[bytes]) -> bytes | None:

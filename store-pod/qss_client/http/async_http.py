@@ -20,7 +20,7 @@ from qss_core.errors import StoreError, UnauthenticatedError
 
 _LOG = logging.getLogger(__name__)
 CONNECTIONS_MAX = 64
-CONNECT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 2.0  # At the address of a pod that is gone nobody refuses a connection.
 NAMES_KEPT_S = (
     1  # A pod that was made again has another IP, and aiohttp keeps the old one for 10 s.
 )

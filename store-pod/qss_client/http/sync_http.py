@@ -24,7 +24,7 @@ from qss_core.wire.messages import decode, encode
 _LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
-CONNECT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 2.0  # At the address of a pod that is gone nobody refuses a connection.
 LOOK_EVERY_S = 0.5
 _HELD_MAX = 16  # Threads that wait for one pod, beyond which the pod is looked at first.
 

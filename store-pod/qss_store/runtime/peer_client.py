@@ -23,7 +23,7 @@ from qss_store.runtime.request_memory import MemoryShare
 
 Answer = TypeVar("Answer")
 CONNECTIONS_PER_PEER_MAX = 256
-CONNECT_TIMEOUT_S = 2.0
+CONNECT_TIMEOUT_S = 1.0  # At the address of a pod that is gone nobody refuses a connection.
 HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 REPLICATION_MEDIA = "application/vnd.queryablestate.replication"
@@ -153,6 +153,8 @@ class Peers:
                     if response.status == 200:
                         return body
                     raise refusal_of(response.status, body)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise unreachable(url, error, min(CONNECT_TIMEOUT_S, timeout_s)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unreachable(url, error, timeout_s) from error
 
