@@ -65,6 +65,28 @@ def test_standbys_take_over_from_a_node_without_power(
         here.wait(f"node/{node}", "condition=Ready", 90.0)
 
 
+@pytest.mark.usefixtures("own_bed")
+def test_the_pods_of_a_node_that_is_out_of_service_are_made_again_on_another_one(
+    here: Cluster, own_operator: Cluster, used: Used
+) -> None:
+    """Without that word of a person, they stay in Terminating: the node may be alive."""
+    node, taint = other_node(here), "node.kubernetes.io/out-of-service"
+    lead_from_another_node(own_operator, node)
+    with used(_NODE_LOST_S):
+        on_testbed("node-down", node.removeprefix("node"))
+        try:
+            here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
+            here.kubectl("taint", "node", node, f"{taint}=nodeshutdown:NoExecute")
+            wait_until(
+                lambda: not {"", node} & {node_of(pod) for pod in pods_of(here, STORE)}, 180.0
+            )
+            here.until(f"qss/{STORE}", is_redundant)
+        finally:
+            on_testbed("node-up", node.removeprefix("node"))
+            here.kubectl("taint", "node", node, f"{taint}-")
+        here.wait(f"node/{node}", "condition=Ready", 90.0)
+
+
 def lead_from_another_node(system: Cluster, node: str) -> None:
     """Moves the operator's Lease off the node: a lost one would take 15 s more to expire."""
 
@@ -139,8 +161,8 @@ def from_the_others(node: str) -> list[tuple[str, ...]]:
 
 
 def node_of(pod: Object) -> str:
-    """The node of a pod."""
-    name: str = pod["spec"]["nodeName"]
+    """The node of a pod; empty until it has one."""
+    name: str = pod["spec"].get("nodeName", "")
     return name
 
 

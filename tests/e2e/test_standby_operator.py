@@ -104,6 +104,33 @@ def test_an_upgrade_and_a_rollback_of_the_chart_while_the_store_is_scaled(
         wait_until(partial(has_pods, here, pods), 240.0)
 
 
+def test_a_horizontal_pod_autoscaler_scales_a_store(here: Cluster, used: Used) -> None:
+    """It reads the number of pods and their selector, and asks for at least its minimum."""
+    pods = 5 if has_pods(here, 4) else 4
+    scaled(here, pods)
+    wait_until(partial(has_pods, here, pods), 240.0)
+    target = {"apiVersion": "queryablestate.dev/v1alpha1", "kind": "QueryableStateStore"}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": STORE},
+        "spec": {
+            "scaleTargetRef": {**target, "name": STORE},
+            "minReplicas": pods + 1,
+            "maxReplicas": pods + 2,
+        },
+    }
+    with used(_WITHOUT_OPERATOR_S):
+        here.apply(scaler)
+        wait_until(partial(has_pods, here, pods + 1), 240.0)
+        told = here.get("hpa", STORE)["status"]
+        here.kubectl("delete", "hpa", STORE)
+    assert told["currentReplicas"] in {pods, pods + 1}
+    assert {one["type"]: one["status"] for one in told["conditions"]}["AbleToScale"] == "True"
+    scaled(here, 4)
+    wait_until(partial(has_pods, here, 4), 240.0)
+
+
 def answers(here: Cluster) -> bool:
     """Whether the API server is back."""
     with suppress(CommandError):
