@@ -4,13 +4,14 @@
 it reads, which refuse unknown members. `before/record.py` made it.
 """
 
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
-from qss_core.errors import MalformedRequestError
-from qss_core.model import Role, StoreAssignment, StoreSettings
+from qss_core.errors import CorruptionError, MalformedRequestError
+from qss_core.model import Epoch, Role, StoreAssignment, StoreSettings
 from qss_core.version import MESSAGE_VERSION
 from qss_core.wire import losses, messages, replica_reports
 from qss_core.wire.losses import (
@@ -30,6 +31,7 @@ from qss_core.wire.replica_reports import (
     UnlikeRows,
 )
 from qss_core.wire.versions import VERSION_1, for_version, version_in
+from qss_store.transactions.commands import AcceptLoss, LoggedCommand, command_of, entry_of
 from qss_testing.messages_before import DOCUMENTS, refusal_before
 
 KINDS: dict[str, type[Any]] = {
@@ -160,6 +162,19 @@ def test_unknown_members_of_an_assignment_are_refused_by_name() -> None:
     document = {**DOCUMENTS["StoreAssignment"], "settings": settings}
     with pytest.raises(MalformedRequestError, match="ofTomorrow"):
         decode(encode(document), StoreAssignment)
+
+
+def test_unknown_members_of_what_a_log_keeps_of_an_answer_are_refused() -> None:
+    """Each replica carries out the entry of an accepted loss: none may leave out a part of it."""
+    held = DOCUMENTS["SequencesAnswer"]["held"]
+    (last,) = held["last"]
+    command = AcceptLoss(held=decode(encode(held), BatchesHeld))
+    logged = entry_of(LoggedCommand(Epoch(1), 0, command), bytes_before=0)
+    assert command_of(logged).command == command
+    for newer in ({**held, "ofTomorrow": 1}, {**held, "last": [{**last, "ofTomorrow": 1}]}):
+        body = encode({"held": newer})
+        with pytest.raises(CorruptionError, match="ofTomorrow"):
+            command_of(dataclasses.replace(logged, body=body))
 
 
 @pytest.mark.parametrize(

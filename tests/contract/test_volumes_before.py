@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from qss_core.errors import ChunkMissingError
 from qss_core.model import Epoch, Sequence, WriterEpoch
 from qss_core.positions import PositionJson
+from qss_core.wire.losses import BatchesHeld
 from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.transactions.participant import Participant
 from qss_store.transactions.state_rows import PARTICIPANT
@@ -18,6 +20,17 @@ from qss_testing.pods.write_cluster import write_cluster
 
 _VOLUME = Path(__file__).parent / "before" / "volume.tar.xz"
 _POSITION: PositionJson = {"input": {"0": 1}}
+_COMMIT = PartitionCommit(
+    sequence=Sequence(8),
+    writer="job",
+    generation=1,
+    batch=7,
+    writer_epoch=WriterEpoch(1),
+    chunks=(ChunkReference(id="1.t.7", records=1, checksum="00"),),
+    position=_POSITION,
+    wall_time_ms=5,
+    replace=False,
+)
 
 
 async def test_a_pod_goes_on_with_the_volume_of_the_version_before(tmp_path: Path) -> None:
@@ -48,20 +61,25 @@ def test_a_loss_that_was_accepted_in_the_version_before_still_holds(
     """The chunks of a decided batch were lost, and the batch was not committed yet."""
     kept = b'{"sequence": 7, "forgiven": %d, "acceptedIn": 2}' % forgiven
     participant = Participant.load({PARTICIPANT: kept})
-    commit = PartitionCommit(
-        sequence=Sequence(8),
-        writer="job",
-        generation=1,
-        batch=7,
-        writer_epoch=WriterEpoch(1),
-        chunks=(ChunkReference(id="1.t.7", records=1, checksum="00"),),
-        position=_POSITION,
-        wall_time_ms=5,
-        replace=False,
-    )
     assert participant.accepted_in == Epoch(2)
     if is_taken:
-        assert participant.check_commit(commit)
+        assert participant.check_commit(_COMMIT)
     else:
         with pytest.raises(Exception, match="chunk"):
-            participant.check_commit(commit)
+            participant.check_commit(_COMMIT)
+
+
+def test_a_loss_is_accepted_with_what_a_coordinator_of_the_version_before_tells() -> None:
+    """It tells the sequence of its unfinished batch, and not which batch it is."""
+    participant = Participant.load({PARTICIPANT: b'{"sequence": 7}'})
+    with pytest.raises(ChunkMissingError):
+        participant.check_commit(_COMMIT)
+    held = BatchesHeld(
+        sequence=Sequence(7),
+        completed=Sequence(7),
+        decided=Sequence(8),
+        position=_POSITION,
+        last=(),
+    )
+    participant.apply_loss(Epoch(3), held)
+    assert participant.check_commit(_COMMIT)

@@ -165,6 +165,22 @@ async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Pat
         ], "the other partition is on the volume"
 
 
+async def test_a_volume_is_of_the_pod_that_goes_on_with_it_after_an_accepted_loss(
+    tmp_path: Path,
+) -> None:
+    """Its new database takes batches: to give the volume to the pod before would lose them."""
+    async with write_cluster(tmp_path, pods=2, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        for pod in (0, 1):
+            await cluster.stop_pod(pod)
+        for source, target in (("0", "aside"), ("1", "0"), ("aside", "1")):
+            (tmp_path / source).rename(tmp_path / target)
+        for pod in (0, 1):
+            await cluster.start_pod(pod)
+        (await accept(cluster, 0)).json()
+        assert [(tmp_path / pod / "pod-ordinal").read_text() for pod in ("0", "1")] == ["0", "0"]
+
+
 @pytest.mark.parametrize("loss", ["directory", "current", "manifest", "all"])
 async def test_a_lost_partition_is_reported_and_not_made_anew(tmp_path: Path, loss: str) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:

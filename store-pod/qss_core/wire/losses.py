@@ -83,7 +83,7 @@ class ConfigurationsAnswer(Answer, frozen=True, kw_only=True):
     newer: tuple[PartitionConfiguration, ...]
 
 
-class LastBatch(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class LastBatch(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The last batch of a writer that a partition has applied."""
 
     writer: str
@@ -95,8 +95,10 @@ class LastBatch(Answer, frozen=True, kw_only=True, omit_defaults=True):
     wall_time_ms: int = 0  # The wall time of the batch's decision.
 
 
-class BatchesHeld(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class BatchesHeld(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The batches in the log of a partition that has applied batches up to `sequence`.
+
+    A log entry has it where a person accepts a loss: so an unknown member is refused.
 
     Every partition has applied `completed`. `decided` may be one above `completed`; `unfinished` is
     that batch if its decision is known, and `position` then leaves that batch out. `inputs` are the

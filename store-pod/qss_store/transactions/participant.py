@@ -351,15 +351,15 @@ class Participant:
     def apply_loss(self, epoch: Epoch, held: BatchesHeld, *, is_salvaged: bool = False) -> Changes:
         """Takes the sequence, the position and the last batches that another partition reported.
 
-        A person accepted that the batches up to that sequence are lost here. The sequence is that
-        of the last completed batch: an unfinished batch will still be committed.
+        A person accepted the loss of batches up to the last completed one; the next may follow.
         """
         is_told = self.accepted_in == epoch and bool(self.losses)
-        self.forgives, self.forgiven, self.accepted_in = held.unfinished, Sequence(0), epoch
+        self.forgives, self.accepted_in = held.unfinished, epoch
+        # A pod of before standbys tells only the sequence of an unfinished batch.
+        self.forgiven = held.decided if held.unfinished is None else Sequence(0)
         first = Sequence(self.sequence + 1)
         if held.completed <= self.sequence:
-            # This partition has every completed batch: it lacks chunks of the decided batch, or it
-            # is unknown what it lacks.
+            # It has every completed batch: it lacks chunks of a decided one, or nobody knows what.
             if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)

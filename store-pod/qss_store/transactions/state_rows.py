@@ -30,7 +30,7 @@ class AppliedBatch(Wire, frozen=True, kw_only=True):
 class ParticipantState(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The participant's state apart from the rows of its writers and chunks.
 
-    Volumes of before standbys have `forgiven`: batches up to it may lack chunks.
+    `forgiven` is of volumes and messages of before standbys: batches up to it may lack chunks.
     """
 
     sequence: Sequence = Sequence(0)

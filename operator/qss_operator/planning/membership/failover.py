@@ -134,9 +134,10 @@ def _waits_to_open(report: ReplicasReport, partition: PartitionId) -> bool:
 def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
     """The replica of a pod that is the active, and has no room to write down the epoch.
 
-    An active that starts again asks for an epoch, and acts in no older one.
+    An active that starts again asks for an epoch, and acts in no older one. One that has no data,
+    or is damaged or behind, is replaced as one with room.
     """
-    if report is None or report.full_volume is None:
+    if report is None or report.full_volume is None or _cannot_act(report, entry):
         return None
     for replica in report.replicas:
         held = replica.configuration

@@ -182,14 +182,16 @@ def _serves(observation: Observation, pod: PodState) -> bool:
 def _not_serving(observation: Observation, pods: list[PodState]) -> str | None:
     """The first pod that does not serve; None where all do.
 
-    A pod of an older version says that it serves without the partitions that it cannot open.
+    A pod of an older version says that it serves without the partitions that it cannot open. Where
+    the new template has that version, the template is what is wrong.
     """
     told = [f"waiting for {pod.address.name}" for pod in pods if not _serves(observation, pod)]
+    renewed = [pod.ordinal for pod in pods if not pod.is_outdated]
     told += [
         f"{report.pod} runs an older version, and cannot open partition {lost.partition}: "
         f"{lost.error}. Use the newer image again"
         for report in observation.reports.values()
-        if not report.replicates
+        if report.ordinal in renewed and not report.replicates
         for lost in report.lost
         if not lost.is_waiting
     ]

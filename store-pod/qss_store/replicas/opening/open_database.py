@@ -91,10 +91,14 @@ class Opening:
             if is_spoilt and not self._giving_up(partition).exists():
                 self.free_databases()
                 self._put_aside(partition, "it takes no writes any more")
-                return await _taken(opened, take)
-            return await self._salvage(partition, opened, take)
+                replica = await _taken(opened, take)
+            else:
+                replica = await self._salvage(partition, opened, take)
         finally:
             self._salvaged = None
+        # Its new database may take batches, on the volume of another pod, too.
+        self._volume.keep_owner(replica.log.pod, is_sure=True)
+        return replica
 
     def forget(self, partition: PartitionId) -> None:
         """Forgets the mark of a partition whose database is replaced or deleted."""

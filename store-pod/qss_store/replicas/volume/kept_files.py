@@ -72,8 +72,8 @@ class Volume:
     def keep_owner(self, pod: Ordinal, *, is_sure: bool) -> None:
         """Keeps the pod that a volume is of; a full volume does without it.
 
-        Only an older database that the pod itself made is sure, and changes what the volume says: a
-        pod may begin a new one on the volume of another pod.
+        An older database that the pod itself made is sure, and so is one whose loss was accepted:
+        they change what the volume says. A pod may begin a new one on the volume of another pod.
         """
         kept = owner_of(self.path)
         if kept == pod or (kept is not None and not is_sure):

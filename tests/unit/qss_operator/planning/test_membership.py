@@ -279,6 +279,26 @@ def test_a_standby_with_less_than_the_log_of_an_active_without_room_does_not_tak
     assert following(stuck, report(B, end=11, misses_active=True)) == led_by(B)
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"is_damaged": True, "state": "failed"},
+        {"is_stopped": True, "state": "failed"},
+        {"has_damage": True},
+        {"state": "behind", "completed": 9},
+    ],
+)
+def test_an_active_without_room_that_cannot_act_is_replaced_as_one_with_room(
+    trouble: dict[str, Any],
+) -> None:
+    """Its log may end with an entry that nobody acknowledged: it will never send it."""
+    seen = without_room(OLDER, end=11)
+    (replica,) = seen.replicas
+    seen = replace(seen, replicas=(replace(replica, **trouble),))
+    assert following(replace(seen, full_volume=None), report(B)) == led_by(B)
+    assert following(seen, report(B)) == led_by(B)
+
+
 def test_a_standby_that_has_stopped_leaves_the_in_sync_set_beside_a_compared_active() -> None:
     stopped = report(B, is_stopped=True, state="failed")
     assert following(report(A), stopped) == led_by(A)

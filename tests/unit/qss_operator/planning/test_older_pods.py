@@ -94,3 +94,20 @@ def test_an_older_pod_that_cannot_open_its_partitions_keeps_the_others_from_its_
         "word-counts-1 runs an older version, and cannot open partition 1: an entry has version "
         "2: upgrade it. Use the newer image again" in message
     )
+
+
+@pytest.mark.parametrize("renewed", [set(), {0}])
+def test_an_older_pod_that_cannot_open_its_partitions_gets_the_newer_image(
+    renewed: set[int],
+) -> None:
+    """On the first way up, or after the newer image is back."""
+    world = running(set())
+    world.template = 1
+    for pod in renewed:
+        world.pods[pod].template = 1
+    world.older = {0, 1} - renewed
+    seen = world.observation()
+    lost = LostReplica(partition=PartitionId(1), error="its files are damaged")
+    report = msgspec.structs.replace(seen.reports[Ordinal(1)], lost=(lost,))
+    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
+    assert [step.pod.ordinal for step in plan(seen) if isinstance(step, RestartPod)] == [1]
