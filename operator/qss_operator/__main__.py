@@ -4,6 +4,11 @@ import asyncio
 import logging
 import os
 
+from qss_core.early_stop import end_at_once_if_told_to_stop
+
+end_at_once_if_told_to_stop()
+
+# ruff: noqa: E402 an operator that still imports ends at SIGTERM.
 from qss_operator import logs
 from qss_operator.kubernetes.program import run_operator
 from qss_operator.kubernetes.settings import parse_settings

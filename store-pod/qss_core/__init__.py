@@ -11,7 +11,8 @@ that several modules need. `positions` tells how far a job has read its inputs; 
 every answer has one.
 
 `wire` has the messages between writers, pods and the operator, `queries` the requests and answers
-of readers. `audiences` names the audience of a store's tokens, `version` this version of the code.
+of readers. `audiences` names the audience of a store's tokens, `version` this version of the code,
+and `early_stop` ends a program that has not begun.
 
 Nothing here does I/O, reads a clock or knows a program above it.
 """

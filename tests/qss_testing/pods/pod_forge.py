@@ -121,7 +121,7 @@ def forge() -> Forge:
 
 def _become(told: Mapping[str, Any]) -> None:
     """Sets up what a new process would have, and runs the pod's program to its end."""
-    import qss_store.__main__ as program
+    from qss_store import program
 
     os.closerange(3, 64)  # The forge's own files.
     log = os.open(told["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -190,7 +190,7 @@ def _reap(pids: set[int]) -> None:
 
 def main() -> None:
     """Forks a pod for each line of the input."""
-    import qss_store.__main__  # noqa: F401 what all pods have in common.
+    import qss_store.program  # noqa: F401 what all pods have in common.
 
     assert _threads() <= _FORKABLE, "other threads would be lost in the forks"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
