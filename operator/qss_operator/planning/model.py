@@ -160,7 +160,8 @@ class PodState:
 
     `uid` tells a pod from later ones of its name. `is_ready` is what the cluster itself finds, and
     None where it does not look. `is_outdated` is true for a pod with another template than the
-    store's that may be restarted, `is_leaving` for one that is being ended.
+    store's that may be restarted, `is_leaving` for one that is being ended. `deleted_volume` names
+    the pod's volume where it was deleted: it is there until the pod ends.
     `is_cordoned` is true where the pod's node takes no new pods, as far as nodes may be read.
     """
 
@@ -177,12 +178,18 @@ class PodState:
     is_ready: bool | None = None
     is_outdated: bool = False
     is_leaving: bool = False
+    deleted_volume: str | None = None
     control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 
     @property
     def ordinal(self) -> Ordinal:
         """The pod's number within the store."""
         return self.address.ordinal
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a restart would change the pod: it has an old template, or a deleted volume."""
+        return self.is_outdated or self.deleted_volume is not None
 
     @property
     def reached_at(self) -> PodAddress:

@@ -86,7 +86,7 @@ def configuration(
     )
 
 
-def _with_caught_up(
+def with_caught_up(
     report: ReplicasReport,
     reports: Mapping[Ordinal, ReplicasReport],
     uncompared: Collection[int],
@@ -145,7 +145,7 @@ class World:
         reports = {
             pod: msgspec.structs.replace(report, message_version=VERSION_1)
             if pod in self.older
-            else _with_caught_up(report, level, self.uncompared, self.promised)
+            else with_caught_up(report, level, self.uncompared, self.promised)
             for pod, report in reports.items()
         }
         return Observation(
@@ -171,6 +171,7 @@ class World:
                 uid=pod.uid,
                 is_outdated=pod.template != self.template,
                 is_leaving=pod.ordinal in self.leaving,
+                deleted_volume=pod.deleted_volume,
             )
             for pod in self.pods
         )

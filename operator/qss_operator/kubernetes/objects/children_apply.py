@@ -43,7 +43,6 @@ from qss_operator.kubernetes.objects.children import (
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.objects.volumes import (
     doomed_claims,
-    doomed_finding,
     growth_refused,
     plan_growth,
 )
@@ -101,8 +100,6 @@ class ChildrenApply:
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
-        if doomed:
-            findings[ConditionType.DEGRADED] = doomed_finding(doomed)
         for kind, body in beside_pods(
             self._names, self._owner, spec.access, self._defaults, may_evict_one=may_evict_one
         ):
@@ -210,9 +207,12 @@ class ChildrenApply:
     # --- Restarts
 
     async def restart(self, pod: PodState) -> None:
-        """Deletes a pod of an older template; the StatefulSet makes it again."""
+        """Deletes a pod of an older template, or volume; the StatefulSet makes it again."""
         name = pod.address.name
-        self._tell("PodRestarted", f"{name}: its template changed")
+        why = "its template changed"
+        if pod.deleted_volume is not None:
+            why = f"{pod.deleted_volume} was deleted, and is made anew with the pod"
+        self._tell("PodRestarted", f"{name}: {why}")
         await self._api.delete(PODS, self._names.namespace, name, uid=pod.uid)
         self._cache.forget(PODS)
 
