@@ -157,6 +157,7 @@ class KubernetesCluster:
             and by_template is not None
             and is_outdated(pod, by_template),
             is_leaving=pod is not None and "deletionTimestamp" in pod["metadata"],
+            is_stuck=self._waits.is_stuck(ordinal, pod),
             deleted_volume=self._deleted_claim(ordinal, pod, claims),
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )

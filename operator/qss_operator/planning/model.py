@@ -160,8 +160,9 @@ class PodState:
 
     `uid` tells a pod from later ones of its name. `is_ready` is what the cluster itself finds, and
     None where it does not look. `is_outdated` is true for a pod with another template than the
-    store's that may be restarted, `is_leaving` for one that is being ended. `deleted_volume` names
-    the pod's volume where it was deleted: it is there until the pod ends.
+    store's that may be restarted, `is_leaving` for one that is being ended, `is_stuck` where that
+    takes far longer than it may. `deleted_volume` names the pod's volume where it was deleted: it
+    is there until the pod ends.
     `is_cordoned` is true where the pod's node takes no new pods, as far as nodes may be read.
     """
 
@@ -178,6 +179,7 @@ class PodState:
     is_ready: bool | None = None
     is_outdated: bool = False
     is_leaving: bool = False
+    is_stuck: bool = False
     deleted_volume: str | None = None
     control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 

@@ -97,19 +97,59 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
     if observation.resource.spec.rebalance.paused:
         message = f"{done}; rebalance.paused keeps the others from being restarted"
         return NextRestart(finding=(ConditionStatus.FALSE, PAUSED, message))
-    leaving = [pod.address.name for pod in pods if pod.is_leaving]
-    if leaving:
+    if leaving := [pod.address.name for pod in pods if pod.is_leaving and not pod.is_stuck]:
         return _wait(f"{done}; {leaving[0]} is stopping")
+    stuck = [pod for pod in pods if pod.is_stuck]
+    others = [pod for pod in pods if not pod.is_stuck]
+    broken = [pod for pod in old if pod in others and _is_broken(observation, pod)]
     # A restart costs a pod that serves nothing nothing, and the change may mend it.
-    broken = [pod for pod in old if _is_broken(observation, pod)]
     if not all(_serves(observation, pod) for pod in pods if not pod.is_outdated):
         broken = [pod for pod in broken if not _has_last_copy(pod, entries or {})]
     if broken:
         return _restart(broken[-1], done)
     if entries is None:
         return _wait(f"{done}; the others wait until the assignment is known")
+    if not stuck:
+        return _next_of(observation, others, old, entries, done)
+    names = listed([pod.address.name for pod in stuck])
+    done = f"{done}; {names} should have stopped long ago, and is not waited for"
+    return changed(_next_beside_stuck(observation, others, entries, done), hands_over=True)
+
+
+def _next_beside_stuck(
+    observation: Observation, pods: list[PodState], entries: Entries, done: str
+) -> NextRestart:
+    """The next restart while a pod does not end: of a pod whose data others have, too.
+
+    The node of the stuck pod has no power, or is cut off, and may stay so.
+    """
+    old = [pod for pod in pods if pod.is_outdated]
+    free = [
+        pod
+        for pod in old
+        if all(
+            is_sound_elsewhere(observation.reports, pod.ordinal, entry)
+            for entry in entries.values()
+            if pod.ordinal in entry.replicas
+        )
+    ]
+    if old and not free:
+        return _wait(f"{done}; the others wait until each partition has another replica in sync")
+    return _next_of(observation, pods, free, entries, done)
+
+
+def _next_of(
+    observation: Observation,
+    pods: list[PodState],
+    old: list[PodState],
+    entries: Entries,
+    done: str,
+) -> NextRestart:
+    """The next restart of the `old` ones of the pods, none of which is broken."""
     if held_up := _not_serving(observation, pods):
         return _wait(f"{done}; rule EveryOtherPodServes: {held_up}")
+    if not old:
+        return _wait(done)
     actives = Counter(entry.active for entry in entries.values())
     # The pod that was emptied already; else the one that hands the fewest actives over.
     alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
@@ -135,13 +175,19 @@ def _next_with_deleted_volume(
     observation: Observation, deleted: list[PodState], entries: Entries | None
 ) -> NextRestart:
     """The next restart that gives a pod a new volume; none where a person has to decide."""
-    mended = [pod for pod in deleted if why_data_would_be_lost(observation, pod, entries) is None]
+    mended = [
+        pod
+        for pod in deleted
+        if not pod.is_stuck and why_data_would_be_lost(observation, pod, entries) is None
+    ]
     if entries is None or not mended:
         return NextRestart()
     counts = Counter(one for entry in entries.values() for one in entry.in_sync)
     pod = min(mended, key=lambda one: (counts[one.ordinal], one.ordinal))
     done = f"{pod.deleted_volume} is deleted"
-    leaving = [one.address.name for one in observation.cluster.pods if one.is_leaving]
+    leaving = [
+        one.address.name for one in observation.cluster.pods if one.is_leaving and not one.is_stuck
+    ]
     late = _late(observation, entries, pod)
     if leaving:
         found = _wait(f"{done}; {leaving[0]} is stopping")
