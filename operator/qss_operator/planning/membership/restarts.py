@@ -1,7 +1,8 @@
 """Chooses the next pod to restart after a change of the pods' template. Pure.
 
-One pod restarts at a time, while all others serve. Before it ends, its actives are handed over, and
-no partition counts it as in sync: then no writer waits for the pod while it starts again.
+One pod restarts at a time, while all others serve, and those that have restarted are in sync again.
+Before it ends, its actives are handed over, and no partition counts it as in sync: then no writer
+waits for the pod while it starts again.
 
 A pod that serves nothing goes first, at once. It stays while it has the only in-sync copy of a
 partition of several replicas and a pod of the new template does not serve: the new template may be
@@ -19,6 +20,7 @@ from dataclasses import replace as changed
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s
+from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.membership.standby_state import is_sound_elsewhere
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
@@ -69,7 +71,8 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
 
     While they are not known (None), only a broken pod is restarted.
 
-    Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, OtherReplicaInSync.
+    Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, RestartedPodsInSync,
+    OtherReplicaInSync.
 
     A pod whose restart was refused counts as any other one, until the restart is tried again: its
     replicas join the in-sync ones. Actives that a person wants on it stay away: each try would hand
@@ -155,9 +158,15 @@ def _next_of(
     alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
     # While a pod is silent nothing moves: it goes first, and alone until it answers.
     silent = [one for one in old if observation.silent_s.get(one.ordinal, 0.0) >= _SILENT_S]
+    late = {one: _late(observation, entries, one) for one in old}
     pod = min(
-        silent or old, key=lambda one: (one.ordinal in alone, actives[one.ordinal], -one.ordinal)
+        silent or old,
+        key=lambda one: (one.ordinal in alone, bool(late[one]), actives[one.ordinal], -one.ordinal),
     )
+    new = [one.ordinal for one in pods if not one.is_outdated]
+    if not silent and (kept := [one for one in late[pod] if one[0] in new]):
+        told = f"{_names(observation, kept)} is in sync again with {_named_of(kept)}"
+        return _wait(f"{done}; rule RestartedPodsInSync: waiting until {told}")
     if not silent:
         return _after_leaving(observation, pod, entries, done)
     unheard = [one for one in pods if one not in old and one.ordinal not in observation.reports]
@@ -188,7 +197,8 @@ def _next_with_deleted_volume(
     leaving = [
         one.address.name for one in observation.cluster.pods if one.is_leaving and not one.is_stuck
     ]
-    late = _late(observation, entries, pod)
+    own = {number: one for number, one in entries.items() if pod.ordinal in one.replicas}
+    late = _late(observation, own, pod)
     if leaving:
         found = _wait(f"{done}; {leaving[0]} is stopping")
     elif late:
@@ -243,16 +253,20 @@ def _is_unlike(observation: Observation, entry: PartitionConfiguration, pod: Ord
 def _late(
     observation: Observation, entries: Entries, pod: PodState
 ) -> list[tuple[Ordinal, PartitionConfiguration]]:
-    """The replicas of other pods that are missing in sync, of partitions of the pod.
+    """The replicas of other pods that are not in sync, and are missing there.
 
-    A replica that is on its way to another pod is not missing: the ones before it are in sync.
+    A replica that is on its way to another pod is not missing: the ones before it are in sync. No
+    replica comes back on a pod that is lost, or while the active is on one.
     """
     copies = 1 + observation.resource.spec.effective_standbys
+    gone = {one.ordinal for one in observation.cluster.pods if one.is_stuck}
+    gone |= replaced_pods(observation)
     return [
         (late, entry)
         for entry in entries.values()
-        if pod.ordinal in entry.replicas and len({*entry.in_sync, pod.ordinal}) < copies
-        for late in sorted({*entry.replicas} - {*entry.in_sync, pod.ordinal})
+        if len({*entry.in_sync, *({pod.ordinal} & {*entry.replicas})}) < copies
+        and entry.active not in gone
+        for late in sorted({*entry.replicas} - {*entry.in_sync, pod.ordinal} - gone)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Restarts of the other pods while a pod is being ended and does not end: its node has no power."""
+"""Restarts of pods beside one that does not end, or serves and does not come back in sync."""
 
 from typing import Any
 
@@ -112,3 +112,53 @@ def restarts_all_but(world: World, stuck: int) -> list[int]:
         found += step_of(world)
     assert all(pod.template == 1 for pod in world.pods if pod.ordinal != stuck)
     return found
+
+
+@pytest.mark.parametrize("standbys", [1, 2])
+def test_a_roll_stops_at_a_pod_that_serves_and_does_not_come_back_in_sync(standbys: int) -> None:
+    world = outdated(replicas=4, standbys=standbys, partitions=8)
+    while not (first := step_of(world)):
+        pass
+    (late,) = first
+    world.lagging = {late}
+    for _ in range(20):
+        assert step_of(world) == []
+    missing = [str(one.partition) for one in assignment_of(world) if late in one.replicas]
+    assert all(late not in entry.in_sync for entry in assignment_of(world))
+    reason, message = progressing(world)
+    assert reason == "RollingUpdate"
+    assert message == (
+        "1 of 4 pods have the new template; rule RestartedPodsInSync: waiting until "
+        f"word-counts-{late} is in sync again with partitions {', '.join(missing)}"
+    )
+    # All others hold what they held.
+    assert all(len(entry.in_sync) >= standbys for entry in assignment_of(world))
+    world.lagging = set()
+    assert len(restarts_all_but(world, stuck=-1)) == 3
+
+
+def test_a_roll_goes_on_without_a_restarted_pod_that_is_lost_for_good() -> None:
+    world = outdated(replicas=5, standbys=2, partitions=10)
+    while not (first := step_of(world)):
+        pass
+    (late,) = first
+    stick(world, late)
+    assert len(restarts_all_but(world, stuck=late)) == 4
+
+
+def test_a_pod_that_is_not_in_sync_restarts_before_the_others() -> None:
+    """The new template may mend it; the others then have all their replicas in sync."""
+    world = outdated(replicas=4, standbys=2, partitions=8)
+    world.template = 0
+    world.lagging = {1}
+    world.pods[1].lost = dict.fromkeys(range(8), "damaged")
+    for _ in range(10):
+        step_of(world)
+    world.pods[1].lost = {}
+    world.template = 1
+    found: list[int] = []
+    while not found:
+        found = step_of(world)
+    assert found == [1]
+    world.lagging = set()
+    assert len(restarts_all_but(world, stuck=-1)) == 3
