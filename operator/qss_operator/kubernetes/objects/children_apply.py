@@ -94,9 +94,7 @@ class ChildrenApply:
             return
         spec = with_restart(observation.resource)
         self._owner, self._spec = owner_of(store), spec
-        status = observation.resource.status
-        doomed = await self._doomed()
-        may_evict_one = status is not None and may_evict(spec, status) and not doomed
+        may_evict_one = may_evict(observation) and not await self._doomed()
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
