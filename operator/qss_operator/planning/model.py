@@ -70,11 +70,26 @@ class Endpoints(Wire, frozen=True, kw_only=True, omit_defaults=True):
     pods: tuple[PodEndpoints, ...] = ()
 
 
-class Moves(Wire, frozen=True, kw_only=True):
-    """The numbers of replicas that move now, and that will move."""
+class MovingReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A replica that is made on a pod or becomes the active there, and what was copied at least.
+
+    `percent` rises in steps of ten, and `done_bytes` with it, so that few statuses are written.
+    """
+
+    partition: PartitionId
+    pod: Ordinal
+    state: str  # running or waiting.
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    percent: int | None = None
+
+
+class Moves(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The numbers of moves that run and that wait, and the first replicas of them."""
 
     running: int
     pending: int
+    replicas: tuple[MovingReplica, ...] = ()
 
 
 Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.

@@ -5,13 +5,19 @@ from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import CopyReport, ReplicasReport
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.membership.moves import is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import kept_replicas
-from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
+from qss_operator.planning.model import (
+    ConditionStatus,
+    Finding,
+    Moves,
+    MovingReplica,
+    Observation,
+)
 from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
 
@@ -23,6 +29,8 @@ DRAINING = "Draining"
 WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
+_REPLICAS_SHOWN = 20  # Of the status; the CRD has the same limit.
+_RUNNING, _WAITING = "running", "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,7 @@ class Rebalance:
     running: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
+    replicas: tuple[MovingReplica, ...] = ()  # Of these moves, those that run first.
     waits_for: str | None = None
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
@@ -48,7 +57,10 @@ class Rebalance:
 
     @property
     def moves(self) -> Moves:
-        return Moves(running=len(self.running) + len(self.leaving), pending=len(self.pending))
+        running = len(self.running) + len(self.leaving)
+        return Moves(
+            running=running, pending=len(self.pending), replicas=self.replicas[:_REPLICAS_SHOWN]
+        )
 
     @property
     def moving(self) -> str:
@@ -119,15 +131,18 @@ def rebalance_of(
     targets = targets_of(observation, entries, next_restart(observation, entries))
     running: list[str] = []
     pending: list[str] = []
+    replicas: list[MovingReplica] = []
     for number, target in sorted(targets.placements.items()):
         entry = entries[number]
         if number in unclear or is_placed(entry, target):
             continue
         has_begun = set(entry.replicas) >= set(target.replicas)
         (running if has_begun else pending).append(_move(observation, entry, target))
+        replicas += _replicas(observation, entry, target)
     return Rebalance(
         running=tuple(running),
         pending=tuple(pending),
+        replicas=tuple(sorted(replicas, key=lambda one: one.state)),
         leaving=tuple(
             _leaving(observation, [one for one in partitions if one.partition not in unclear])
         ),
@@ -224,14 +239,44 @@ def _move(observation: Observation, entry: PartitionConfiguration, target: Place
     return f"partition {entry.partition}: {source} to {where}{progress}"
 
 
+def _replicas(
+    observation: Observation, entry: PartitionConfiguration, target: Placement
+) -> Iterator[MovingReplica]:
+    """The replicas that a move makes; where it makes none, the one that becomes the active."""
+    added = [pod for pod in target.replicas if pod not in entry.in_sync]
+    if not added and entry.active != target.active:
+        added = [target.active]
+    for pod in added:
+        state = _RUNNING if pod in entry.replicas else _WAITING
+        copy = _copy(observation, entry, pod)
+        if copy is None:
+            yield MovingReplica(partition=entry.partition, pod=pod, state=state)
+            continue
+        percent = 10 * min(10, 10 * copy.done_bytes // max(1, copy.total_bytes))
+        yield MovingReplica(
+            partition=entry.partition,
+            pod=pod,
+            state=state,
+            done_bytes=copy.total_bytes * percent // 100,
+            total_bytes=copy.total_bytes,
+            percent=percent,
+        )
+
+
+def _copy(
+    observation: Observation, entry: PartitionConfiguration, pod: Ordinal
+) -> CopyReport | None:
+    report = observation.reports.get(pod)
+    copies = () if report is None else report.copies
+    return next((one for one in copies if one.partition == entry.partition), None)
+
+
 def _progress(observation: Observation, entry: PartitionConfiguration, added: list[Ordinal]) -> str:
     """The share of the database that was copied, in tenths, so that few statuses are written."""
     shares = [
         copy.done_bytes / max(1, copy.total_bytes)
         for pod in added
-        if (report := observation.reports.get(pod)) is not None
-        for copy in report.copies
-        if copy.partition == entry.partition
+        if (copy := _copy(observation, entry, pod)) is not None
     ]
     return f" ({int(10 * min(shares)) * 10} % copied)" if shares else ""
 
