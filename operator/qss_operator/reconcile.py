@@ -339,7 +339,7 @@ class StoreReconciler:
         """
         planned: set[Subject | Ordinal] = {Subject.CHILDREN}
         refused = self._attempts.of(Subject.RESTART)
-        outdated = [pod.uid for pod in observation.cluster.pods if pod.is_outdated]
+        outdated = [pod.uid for pod in observation.cluster.pods if pod.is_old]
         if refused is not None and refused.tried[1] in outdated:
             planned.add(Subject.RESTART)
         for step in steps:

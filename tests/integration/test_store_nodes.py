@@ -11,7 +11,7 @@ from qss_operator.kubernetes.api.kinds import NODES, PODS, STORES
 from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_testing.fakes.simulated_pod import STORE
-from qss_testing.fakes.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
+from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 from qss_testing.fakes.toy_objects import Object, Place
 
 ZONE = "topology.kubernetes.io/zone"
@@ -90,7 +90,7 @@ async def test_an_added_pod_waits_until_its_node_is_not_cordoned(cluster: ToyClu
     cluster.pass_pauses()
     await cluster.settle()
     assert replicas_on(cluster, 3) == 1
-    assert cluster.condition("Rebalancing")["reason"] == "Moving"
+    assert cluster.condition("Rebalancing")["reason"] == "NothingToMove"
 
 
 async def test_a_store_at_rest_reads_no_node_and_a_cordoned_one_twice_a_minute(
@@ -140,3 +140,36 @@ async def test_a_node_that_is_gone_or_cannot_be_read_is_as_it_was_read_last(
     assert len(reads_of_nodes(cluster)) > 3
     assert [replicas_on(cluster, pod) for pod in range(3)] == [4, 4, 4]
     assert status_of(cluster)["zones"] == "zone0=2,zone1=1"
+
+
+async def test_a_pod_that_does_not_end_holds_up_no_restart_of_pods_with_other_copies(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(standbys=2)
+    await cluster.settle()
+    for disk in cluster.disks.values():
+        disk.written = set(range(6))
+    uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    # The node has no power: its kubelet neither ends the pod nor says so.
+    cluster.disks[PODS_OF_STORE[2]].is_running = False
+    held = {"finalizers": ["example.com/kubelet"], "deletionGracePeriodSeconds": 60}
+    cluster.edit(PODS, PODS_OF_STORE[2], {"metadata": held})
+    cluster.delete(PODS, PODS_OF_STORE[2])
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+
+    async def pods_after(seconds: float) -> list[str]:
+        cluster.clock.ahead_s += seconds
+        for _ in range(40):
+            await cluster.store_loop.run_round()
+            cluster.control()
+            cluster.forget_publish_pace()
+        return [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+
+    assert await pods_after(15.0) == uids
+    assert "word-counts-2 is stopping" in cluster.condition("Progressing")["message"]
+    assert await pods_after(80.0) == uids, "a kubelet may take so long"
+    new = await pods_after(20.0)
+    assert [old == now for old, now in zip(uids, new, strict=True)] == [False, False, True]
+    assert (
+        "word-counts-2 should have stopped long ago" in cluster.condition("Progressing")["message"]
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.model import StoreId, StoreName
+from qss_core.model import Ordinal, StoreId, StoreName
 from qss_operator.kubernetes.api.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -14,7 +14,7 @@ from qss_operator.kubernetes.api.kinds import (
     STORES,
 )
 from qss_operator.kubernetes.store_loop import StoreLoop
-from qss_testing.fakes.simulated_pod import STORE
+from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 
 
@@ -151,6 +151,42 @@ async def test_a_pod_whose_claim_is_being_deleted_is_not_stopped(cluster: ToyClu
     cluster.edit(STORES, STORE, {"spec": {"replicas": 0}})
     await cluster.settle()
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
+
+
+async def test_a_pod_with_a_deleted_claim_is_ended_once_other_pods_have_its_data(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(standbys=1)
+    await cluster.settle()
+    for disk in cluster.disks.values():
+        disk.written = set(range(6))
+    pod, claim = PODS_OF_STORE[1], f"data-{STORE}-1"
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
+    cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+    said = set()
+    for _ in range(40):
+        await cluster.store_loop.run_round()
+        cluster.forget_publish_pace()
+        degraded = cluster.condition("Degraded")
+        said.add((degraded["reason"], degraded["message"]))
+        if cluster.find(PODS, pod) is None:
+            break
+    assert cluster.find(PODS, pod) is None
+    assert {reason for reason, _ in said} == {"VolumeDeleted"}
+    assert all("the operator restarts word-counts-1 with a new volume" in text for _, text in said)
+    entries = cluster.get(STORES, STORE)["status"]["assignment"]
+    assert len(entries) == 6
+    assert all(1 not in entry["inSync"] and entry["active"] != 1 for entry in entries)
+    assert cluster.find(PODS, PODS_OF_STORE[0]) is not None
+    assert cluster.find(PODS, PODS_OF_STORE[2]) is not None
+    # Kubernetes now removes the claim, and makes the pod with an empty volume.
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, {"metadata": {"finalizers": None}})
+    cluster.disks[pod] = SimulatedPod(ordinal=Ordinal(1), written=set(range(6)))
+    await cluster.settle()
+    assert cluster.condition("Degraded")["reason"] == "Healthy"
+    assert cluster.get(STORES, STORE)["status"]["inSync"] == "12/12"
+    assert cluster.get(POD_DISRUPTION_BUDGETS, STORE)["spec"]["maxUnavailable"] == 1
 
 
 async def test_a_store_that_is_being_deleted_names_the_pods_that_it_waits_for(

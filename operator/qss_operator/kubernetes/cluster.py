@@ -157,8 +157,17 @@ class KubernetesCluster:
             and by_template is not None
             and is_outdated(pod, by_template),
             is_leaving=pod is not None and "deletionTimestamp" in pod["metadata"],
+            is_stuck=self._waits.is_stuck(ordinal, pod),
+            deleted_volume=self._deleted_claim(ordinal, pod, claims),
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )
+
+    def _deleted_claim(
+        self, ordinal: int, pod: Object | None, claims: Mapping[str, Object]
+    ) -> str | None:
+        """The claim of a pod where it is deleted, and is there until the pod ends."""
+        name = self._names.claim(ordinal)
+        return name if pod is not None and name in doomed_claims(self._names, claims) else None
 
     def _of_node(self, node: Node) -> _OfNode:
         zone = node.labels.get(self._spread_key, "")

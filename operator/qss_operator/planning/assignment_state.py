@@ -16,6 +16,7 @@ from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.disk_claims import Claims, claims_of, decided, overrules, stranded
 from qss_operator.planning.losses import how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.epochs import next_configurations
+from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.membership.standby_state import pods_without_standbys
 from qss_operator.planning.model import ConditionType, Observation, PodState
 from qss_operator.planning.placement import first_configurations, place, sites_of
@@ -390,7 +391,7 @@ def _first(observation: Observation) -> KnownAssignment:
     spec = observation.resource.spec
     wanted = wanted_replicas(observation)  # The pods beyond that number go.
     pods = [pod for pod in observation.cluster.pods if pod.ordinal < wanted]
-    sites = sites_of(pods)
+    sites = sites_of(pods, full_pods(observation))
     standbys = 0 if pods_without_standbys(observation) else spec.effective_standbys
     placements = place(spec.partitions, sites, standbys)
     return KnownAssignment(

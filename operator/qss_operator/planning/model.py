@@ -70,11 +70,26 @@ class Endpoints(Wire, frozen=True, kw_only=True, omit_defaults=True):
     pods: tuple[PodEndpoints, ...] = ()
 
 
-class Moves(Wire, frozen=True, kw_only=True):
-    """The numbers of replicas that move now, and that will move."""
+class MovingReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A replica that is made on a pod or becomes the active there, and what was copied at least.
+
+    `percent` rises in steps of ten, and `done_bytes` with it, so that few statuses are written.
+    """
+
+    partition: PartitionId
+    pod: Ordinal
+    state: str  # running or waiting.
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    percent: int | None = None
+
+
+class Moves(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The numbers of moves that run and that wait, and the first replicas of them."""
 
     running: int
     pending: int
+    replicas: tuple[MovingReplica, ...] = ()
 
 
 Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
@@ -160,7 +175,9 @@ class PodState:
 
     `uid` tells a pod from later ones of its name. `is_ready` is what the cluster itself finds, and
     None where it does not look. `is_outdated` is true for a pod with another template than the
-    store's that may be restarted, `is_leaving` for one that is being ended.
+    store's that may be restarted, `is_leaving` for one that is being ended, `is_stuck` where that
+    takes far longer than it may. `deleted_volume` names the pod's volume where it was deleted: it
+    is there until the pod ends.
     `is_cordoned` is true where the pod's node takes no new pods, as far as nodes may be read.
     """
 
@@ -177,12 +194,19 @@ class PodState:
     is_ready: bool | None = None
     is_outdated: bool = False
     is_leaving: bool = False
+    is_stuck: bool = False
+    deleted_volume: str | None = None
     control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 
     @property
     def ordinal(self) -> Ordinal:
         """The pod's number within the store."""
         return self.address.ordinal
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a restart would change the pod: it has an old template, or a deleted volume."""
+        return self.is_outdated or self.deleted_volume is not None
 
     @property
     def reached_at(self) -> PodAddress:

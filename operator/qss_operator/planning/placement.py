@@ -1,7 +1,7 @@
 """Places replicas on pods: balanced, sticky, spread over zones and nodes, deterministic."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
@@ -14,19 +14,31 @@ _SWAPS_EXAMINED_MAX = 200_000
 class Site:
     """A pod that may hold replicas, its zone, and its node; "" where that is not known.
 
-    A cordoned node is about to be drained, or broken: a pod there gets no new replicas.
+    A cordoned node is about to be drained, or broken, and a full volume has no room for a copy:
+    such a pod is closed, and gets no new replicas.
     """
 
     ordinal: Ordinal
     zone: str = ""
     node: str = ""
     is_cordoned: bool = False
+    is_full: bool = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self.is_cordoned or self.is_full
 
 
-def sites_of(pods: Iterable[PodState]) -> list[Site]:
-    """The pods as the placement sees them."""
+def sites_of(pods: Iterable[PodState], full: Collection[Ordinal]) -> list[Site]:
+    """The pods as the placement sees them; the volumes of those in `full` have no room."""
     return [
-        Site(ordinal=pod.ordinal, zone=pod.zone, node=pod.node, is_cordoned=pod.is_cordoned)
+        Site(
+            ordinal=pod.ordinal,
+            zone=pod.zone,
+            node=pod.node,
+            is_cordoned=pod.is_cordoned,
+            is_full=pod.ordinal in full,
+        )
         for pod in pods
     ]
 
@@ -67,8 +79,8 @@ def place(
 ) -> tuple[Placement, ...]:
     """A placement of every partition.
 
-    The numbers of replicas, and of actives, differ by at most one between pods, but for pods on
-    cordoned nodes: these get a replica only where no other pod can take it. Replicas of
+    The numbers of replicas, and of actives, differ by at most one between pods, but for pods that
+    are closed: these get a replica only where no other pod can take it. Replicas of
     `previous` stay where balance permits it. Balance comes before zones: pods of one zone share a
     partition only where no swap would help. Zones come before nodes. A replica that has data never
     moves because of nodes: a pod may run on another one tomorrow.
@@ -94,6 +106,13 @@ def _by_name(names: Iterable[str]) -> dict[str, list[int]]:
     return places
 
 
+def _open(sites: Sequence[Site]) -> list[Ordinal]:
+    """The pods that get new replicas: those that are not closed, else those with room, else all."""
+    with_room = [site for site in sites if not site.is_full]
+    found = [site for site in with_room if not site.is_cordoned] or with_room or sites
+    return sorted(site.ordinal for site in found)
+
+
 class _Board:
     """Replicas while they are being placed."""
 
@@ -103,10 +122,9 @@ class _Board:
         self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
         # A pod whose node is not known shares it with no other one.
         self.nodes = {site.ordinal: site.node or f"of pod {site.ordinal}" for site in sites}
-        # Where all nodes are cordoned, new replicas go to any pod, and no other one moves.
-        self.is_frozen = all(site.is_cordoned for site in sites)
-        closed = {site.ordinal for site in sites if site.is_cordoned and not self.is_frozen}
-        self.open = [pod for pod in self.zones if pod not in closed]
+        # Where all pods are closed, new replicas go to any with room, and no other one moves.
+        self.is_frozen = all(site.is_closed for site in sites)
+        self.open = _open(sites)
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}

@@ -23,6 +23,7 @@ from qss_operator.planning.assignment_state import (
     retained_message,
 )
 from qss_operator.planning.findings import columns
+from qss_operator.planning.findings.deleted_volumes import VOLUME_DELETED, deleted_volumes_message
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
@@ -333,6 +334,9 @@ def _lesser_trouble(
     """The finding while every pod and every replica works."""
     yes = ConditionStatus.TRUE
     spec = observation.resource.spec
+    certain = known.certain if isinstance(known, KnownAssignment) else None
+    if deleted := deleted_volumes_message(observation, certain):
+        return yes, VOLUME_DELETED, deleted
     if spec.standbys is not None and spec.effective_standbys < spec.standbys:
         message = (
             f"{spec.replicas} pods have room for {spec.effective_standbys} standbys of each "

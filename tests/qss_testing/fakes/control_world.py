@@ -86,7 +86,7 @@ def configuration(
     )
 
 
-def _with_caught_up(
+def with_caught_up(
     report: ReplicasReport,
     reports: Mapping[Ordinal, ReplicasReport],
     uncompared: Collection[int],
@@ -130,6 +130,7 @@ class World:
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     leaving: set[int] = field(default_factory=set)  # Pods that Kubernetes ends.
+    stuck: set[int] = field(default_factory=set)  # Those whose nodes have no power.
     older: set[int] = field(default_factory=set)  # Pods of the version without standbys.
     silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
     published: list[StoreStatus] = field(default_factory=list)
@@ -145,7 +146,7 @@ class World:
         reports = {
             pod: msgspec.structs.replace(report, message_version=VERSION_1)
             if pod in self.older
-            else _with_caught_up(report, level, self.uncompared, self.promised)
+            else with_caught_up(report, level, self.uncompared, self.promised)
             for pod, report in reports.items()
         }
         return Observation(
@@ -170,7 +171,9 @@ class World:
                 if_silent=pod.if_silent,
                 uid=pod.uid,
                 is_outdated=pod.template != self.template,
-                is_leaving=pod.ordinal in self.leaving,
+                is_leaving=pod.ordinal in self.leaving | self.stuck,
+                is_stuck=pod.ordinal in self.stuck,
+                deleted_volume=pod.deleted_volume,
             )
             for pod in self.pods
         )

@@ -65,6 +65,7 @@ class SimulatedPod:
     damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
+    deleted_volume: str | None = None  # Its claim, where the next restart makes a new volume.
     coordinated: int | None = None
     template: int = 0
 
@@ -88,6 +89,8 @@ class SimulatedPod:
 
     def restart(self) -> None:
         self.incarnation += 1
+        if self.deleted_volume is not None:
+            self.deleted_volume, self.store_id, self.held = None, None, ()
 
     def take(self, assignment: StoreAssignment) -> None:
         definition = assignment.definition

@@ -30,6 +30,7 @@ from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.store_loop import StoreContext, StoreLoop
 from qss_operator.metrics import OperatorMetrics
+from qss_testing.fakes.control_world import with_caught_up
 from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, Place
@@ -71,8 +72,10 @@ class ToyCluster:
     # --- The port Pods
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        found = self.disks.get(pod.name)
-        return found.report() if found is not None and found.is_running else None
+        running = [disk for disk in self.disks.values() if disk.is_running]
+        reports = {disk.ordinal: disk.report() for disk in running}
+        found = reports.get(pod.ordinal)
+        return found and with_caught_up(found, reports, (), ())
 
     def refusal(self, pod: PodAddress) -> str | None:
         return None

@@ -43,7 +43,6 @@ from qss_operator.kubernetes.objects.children import (
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.objects.volumes import (
     doomed_claims,
-    doomed_finding,
     growth_refused,
     plan_growth,
 )
@@ -95,14 +94,10 @@ class ChildrenApply:
             return
         spec = with_restart(observation.resource)
         self._owner, self._spec = owner_of(store), spec
-        status = observation.resource.status
-        doomed = await self._doomed()
-        may_evict_one = status is not None and may_evict(spec, status) and not doomed
+        may_evict_one = may_evict(observation) and not await self._doomed()
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
-        if doomed:
-            findings[ConditionType.DEGRADED] = doomed_finding(doomed)
         for kind, body in beside_pods(
             self._names, self._owner, spec.access, self._defaults, may_evict_one=may_evict_one
         ):
@@ -210,9 +205,12 @@ class ChildrenApply:
     # --- Restarts
 
     async def restart(self, pod: PodState) -> None:
-        """Deletes a pod of an older template; the StatefulSet makes it again."""
+        """Deletes a pod of an older template, or volume; the StatefulSet makes it again."""
         name = pod.address.name
-        self._tell("PodRestarted", f"{name}: its template changed")
+        why = "its template changed"
+        if pod.deleted_volume is not None:
+            why = f"{pod.deleted_volume} was deleted, and is made anew with the pod"
+        self._tell("PodRestarted", f"{name}: {why}")
         await self._api.delete(PODS, self._names.namespace, name, uid=pod.uid)
         self._cache.forget(PODS)
 

@@ -18,6 +18,9 @@ _PATIENCE_S = 5.0
 _ASKED_EVERY_S = 5.0
 # A volume is created after a node was chosen; until then the pod and its claim are Pending.
 _WAIT_S = 20.0
+# After a pod's grace period the kubelet ends it by force, and tells the API server within seconds.
+_END_RESERVE_S = 30.0
+_GRACE_S = 30.0
 _SAID = "failed error: "
 _LINE_CHARS_MAX = 400
 
@@ -85,11 +88,12 @@ class MissingPods:
 
 
 class Waits:
-    """Measures how long pods of one store wait for a node or a volume."""
+    """Measures how long pods of one store wait for a node, for a volume, or for their end."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since_s: dict[int, float] = {}
+        self._ends_since_s: dict[int, tuple[str, float]] = {}  # With the pod's uid.
 
     def trouble(self, ordinal: int, waits: str | None) -> str | None:
         """The trouble of a pod that waits longer than in a normal start, or None."""
@@ -99,6 +103,23 @@ class Waits:
         now_s = self._clock.monotonic_s()
         since_s = self._since_s.setdefault(ordinal, now_s)
         return waits if now_s - since_s >= _WAIT_S else None
+
+    def is_stuck(self, ordinal: int, pod: Object | None) -> bool:
+        """Whether a pod is being ended for longer than its kubelet would take.
+
+        The time counts from when this process saw it first: clocks of other machines may be wrong.
+        """
+        metadata = (pod or {}).get("metadata") or {}
+        if "deletionTimestamp" not in metadata:
+            self._ends_since_s.pop(ordinal, None)
+            return False
+        now_s = self._clock.monotonic_s()
+        uid, since_s = self._ends_since_s.get(ordinal, ("", now_s))
+        if uid != metadata["uid"]:
+            since_s = now_s
+        self._ends_since_s[ordinal] = metadata["uid"], since_s
+        grace_s = float(metadata.get("deletionGracePeriodSeconds", _GRACE_S))
+        return now_s - since_s >= grace_s + _END_RESERVE_S
 
 
 def _time_of(event: Object) -> str:

@@ -4,7 +4,7 @@ The template of claims in a StatefulSet cannot change. So each claim is patched;
 deleted without its pods, and made again with the new template.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ from qss_operator.planning.model import ConditionStatus, Finding
 Object = dict[str, Any]
 
 RESIZING = "Resizing"
-VOLUME_DELETED = "VolumeDeleted"
-_NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,19 +81,6 @@ def growth_refused(size: str, why: str) -> str:
         f"volumes cannot grow to {size}: {why}. It is asked again until the storage class "
         "allows it (allowVolumeExpansion), or until storage.size is set back to what they have; "
         "meanwhile the store serves with the volumes that it has"
-    )
-
-
-def doomed_finding(claims: Sequence[str]) -> Finding:
-    """The finding about deleted claims that exist only until their pods stop."""
-    pods = [claim.partition("-")[2] for claim in claims]
-    return (
-        ConditionStatus.TRUE,
-        VOLUME_DELETED,
-        f"{', '.join(claims[:_NAMED_MAX])} {'is' if len(claims) == 1 else 'are'} deleted, and the "
-        f"data goes when {', '.join(pods[:_NAMED_MAX])} stop{'s' if len(pods) == 1 else ''}: the "
-        "operator restarts no pod and lets no drain stop one. Read the data out now, into another "
-        "store; what is to be lost goes by deleting those pods",
     )
 
 

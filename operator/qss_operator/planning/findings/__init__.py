@@ -6,8 +6,9 @@
    counts those that only answer reads.
 2. `obstacles` says why the others do not serve: pods that do not run or answer, failed replicas,
    refused assignments, indexes that are made anew.
-3. `full_volumes` names volumes with too little free space, and `wishes` the parts of the spec or
-   the annotations that are not carried out. Both may make a store Degraded.
+3. `full_volumes` names volumes with too little free space, `deleted_volumes` those that go with
+   their pods, and `wishes` the parts of the spec or the annotations that are not carried out. All
+   may make a store Degraded.
 4. `rebalancing` says what moves between pods, what waits, and why; also which replicas that were
    left are not deleted yet.
 5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
@@ -23,6 +24,6 @@ The reasons are constants beside their messages: `reconcile`, `kubernetes.object
 compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names
 five moves at most, and copied shares in tenths.
 
-Tests: `test_columns`, `test_status`, `test_full_volumes`, `test_moves`, `test_rebalancing` and
-`test_shortage` in `tests/unit/qss_operator/planning`.
+Tests: `test_columns`, `test_status`, `test_full_volumes`, `test_deleted_volumes`, `test_moves`,
+`test_rebalancing` and `test_shortage` in `tests/unit/qss_operator/planning`.
 """

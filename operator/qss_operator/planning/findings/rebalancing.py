@@ -5,13 +5,20 @@ from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import CopyReport, ReplicasReport
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
-from qss_operator.planning.membership.moves import is_placed, targets_of
+from qss_operator.planning.findings.full_volumes import VOLUME_FULL
+from qss_operator.planning.membership.moves import full_pods, is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import kept_replicas
-from qss_operator.planning.model import ConditionStatus, Finding, Moves, Observation
+from qss_operator.planning.model import (
+    ConditionStatus,
+    Finding,
+    Moves,
+    MovingReplica,
+    Observation,
+)
 from qss_operator.planning.placement import Placement
 from qss_operator.planning.scaling import pods_to_empty
 
@@ -23,6 +30,8 @@ DRAINING = "Draining"
 WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
+_REPLICAS_SHOWN = 20  # Of the status; the CRD has the same limit.
+_RUNNING, _WAITING = "running", "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +46,23 @@ class Rebalance:
     running: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
+    replicas: tuple[MovingReplica, ...] = ()  # Of these moves, those that run first.
     waits_for: str | None = None
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
     without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
-    kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while their nodes are cordoned.
-    on_cordoned: tuple[str, ...] = ()  # New replicas that are made on cordoned nodes.
+    kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
+    are_full: bool = False  # Whether all of these have full volumes.
+    on_closed: tuple[str, ...] = ()  # New replicas that are made on closed pods.
 
     @property
     def moves(self) -> Moves:
-        return Moves(running=len(self.running) + len(self.leaving), pending=len(self.pending))
+        running = len(self.running) + len(self.leaving)
+        return Moves(
+            running=running, pending=len(self.pending), replicas=self.replicas[:_REPLICAS_SHOWN]
+        )
 
     @property
     def moving(self) -> str:
@@ -64,14 +78,14 @@ class Rebalance:
         """The condition Rebalancing, with the moves in words."""
         yes, no = ConditionStatus.TRUE, ConditionStatus.FALSE
         all_moves = [*self.running, *self.pending]
-        cordoned = [_told([*group]) for group in (self.kept_empty, self.on_cordoned) if group]
+        closed = [_told([*group]) for group in (self.kept_empty, self.on_closed) if group]
         if self.is_paused and all_moves:
             return no, PAUSED, f"spec.rebalance.paused holds up {_told(all_moves)}"
         if all_moves or self.leaving:
-            return yes, MOVING, "; ".join([_told([*all_moves, *self.leaving]), *cordoned])
+            return yes, MOVING, "; ".join([_told([*all_moves, *self.leaving]), *closed])
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
-        said = "; ".join(cordoned) or "every replica is where it should be"
+        said = "; ".join(closed) or "every replica is where it should be"
         if self.held_up:
             numbers = listed([str(number) for number in self.held_up])
             said = f"partition {numbers} stays while its replicas differ: see Degraded"
@@ -84,7 +98,9 @@ class Rebalance:
         if self.without_rows:
             asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"
-        return no, NODE_CORDONED if self.kept_empty else NOTHING_TO_MOVE, said
+        if self.kept_empty:
+            return no, VOLUME_FULL if self.are_full else NODE_CORDONED, said
+        return no, NOTHING_TO_MOVE, said
 
     def blocked(self, observation: Observation) -> Finding:
         """The condition ScaleDownBlocked, with what holds it up."""
@@ -117,17 +133,21 @@ def rebalance_of(
     """
     entries = {entry.partition: entry for entry in partitions}
     targets = targets_of(observation, entries, next_restart(observation, entries))
+    full = full_pods(observation)
     running: list[str] = []
     pending: list[str] = []
+    replicas: list[MovingReplica] = []
     for number, target in sorted(targets.placements.items()):
         entry = entries[number]
         if number in unclear or is_placed(entry, target):
             continue
         has_begun = set(entry.replicas) >= set(target.replicas)
         (running if has_begun else pending).append(_move(observation, entry, target))
+        replicas += _replicas(observation, entry, target)
     return Rebalance(
         running=tuple(running),
         pending=tuple(pending),
+        replicas=tuple(sorted(replicas, key=lambda one: one.state)),
         leaving=tuple(
             _leaving(observation, [one for one in partitions if one.partition not in unclear])
         ),
@@ -138,30 +158,38 @@ def rebalance_of(
         without_pod=tuple(waiting_pins(observation)),
         without_rows=tuple(f"{number}={pod}" for number, pod in sorted(targets.rowless.items())),
         kept_empty=tuple(
-            f"{pod.address.name} gets no replica while its node is cordoned: it waits for "
+            f"{pod.address.name} gets no replica while its volume is full: it waits for room, see "
+            "Degraded"
+            if pod.ordinal in full
+            else f"{pod.address.name} gets no replica while its node is cordoned: it waits for "
             f"`kubectl uncordon {pod.node}`"
             for pod in observation.cluster.pods
             if pod.ordinal in targets.kept_empty
         ),
-        on_cordoned=tuple(_on_cordoned(observation, partitions)),
+        are_full=full >= {*targets.kept_empty},
+        on_closed=tuple(_on_closed(observation, partitions, full)),
     )
 
 
-def _on_cordoned(
-    observation: Observation, partitions: Sequence[PartitionConfiguration]
+def _on_closed(
+    observation: Observation,
+    partitions: Sequence[PartitionConfiguration],
+    full: Collection[Ordinal],
 ) -> Iterator[str]:
-    """Words the replicas that are being made on cordoned nodes, by pod."""
+    """Words the replicas that are being made on closed pods, by pod."""
     for pod in observation.cluster.pods:
         made = [
             str(entry.partition)
             for entry in partitions
             if pod.ordinal in entry.replicas and pod.ordinal not in entry.in_sync
         ]
-        if pod.is_cordoned and made:
+        why = f"its node {pod.node} is cordoned" if pod.is_cordoned else None
+        why = "its volume is full" if pod.ordinal in full else why
+        if why is not None and made:
             numbers = listed(made, _PARTITIONS_SHOWN)
             yield (
-                f"{pod.address.name} gets a replica of partition {numbers} although its node "
-                f"{pod.node} is cordoned: no other pod can take it, or the copy had begun"
+                f"{pod.address.name} gets a replica of partition {numbers} although {why}: no "
+                "other pod can take it, or the copy had begun"
             )
 
 
@@ -224,14 +252,44 @@ def _move(observation: Observation, entry: PartitionConfiguration, target: Place
     return f"partition {entry.partition}: {source} to {where}{progress}"
 
 
+def _replicas(
+    observation: Observation, entry: PartitionConfiguration, target: Placement
+) -> Iterator[MovingReplica]:
+    """The replicas that a move makes; where it makes none, the one that becomes the active."""
+    added = [pod for pod in target.replicas if pod not in entry.in_sync]
+    if not added and entry.active != target.active:
+        added = [target.active]
+    for pod in added:
+        state = _RUNNING if pod in entry.replicas else _WAITING
+        copy = _copy(observation, entry, pod)
+        if copy is None:
+            yield MovingReplica(partition=entry.partition, pod=pod, state=state)
+            continue
+        percent = 10 * min(10, 10 * copy.done_bytes // max(1, copy.total_bytes))
+        yield MovingReplica(
+            partition=entry.partition,
+            pod=pod,
+            state=state,
+            done_bytes=copy.total_bytes * percent // 100,
+            total_bytes=copy.total_bytes,
+            percent=percent,
+        )
+
+
+def _copy(
+    observation: Observation, entry: PartitionConfiguration, pod: Ordinal
+) -> CopyReport | None:
+    report = observation.reports.get(pod)
+    copies = () if report is None else report.copies
+    return next((one for one in copies if one.partition == entry.partition), None)
+
+
 def _progress(observation: Observation, entry: PartitionConfiguration, added: list[Ordinal]) -> str:
     """The share of the database that was copied, in tenths, so that few statuses are written."""
     shares = [
         copy.done_bytes / max(1, copy.total_bytes)
         for pod in added
-        if (report := observation.reports.get(pod)) is not None
-        for copy in report.copies
-        if copy.partition == entry.partition
+        if (copy := _copy(observation, entry, pod)) is not None
     ]
     return f" ({int(10 * min(shares)) * 10} % copied)" if shares else ""
 

@@ -79,7 +79,10 @@ def _next(
         return replace(entry, epoch=_after(entry), in_sync=(entry.active,))
     if active is None:
         return entry
-    if (left_to_others := handed_over(observation, entry, ending)) is not None:
+    # While other pods are silent nothing moves, which would hand the active over before a restart.
+    restarts = restart.hands_over and entry.active == restart.ordinal
+    ended = ending | {entry.active} if restarts else ending
+    if (left_to_others := handed_over(observation, entry, ended)) is not None:
         return left_to_others
     # An active that is behind knows of no entry that its standbys lack, and has none to give.
     is_sound = active.state in SOUND

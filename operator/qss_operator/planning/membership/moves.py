@@ -37,7 +37,7 @@ class Targets:
 
     The partitions `held_up` would move, and stay while the rows of their replicas differ. Of these,
     a person wants the actives of `rowless` on pods that have no replica. The pods `kept_empty`
-    would get replicas, and get none while their nodes are cordoned.
+    would get replicas, and get none while their nodes are cordoned or their volumes are full.
     """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     leaving = leaving_pods(observation)
     if ending := [pod.address.name for pod in pods if pod.ordinal in leaving]:
         return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
-    sites = sites_of(pods)
+    sites = sites_of(pods, full_pods(observation))
     copies = 1 + spec.effective_standbys
     before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
     balanced = place(len(entries), sites, copies - 1, before)
@@ -103,11 +103,17 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     )
 
 
+def full_pods(observation: Observation) -> frozenset[Ordinal]:
+    """The pods that say that their volumes are full: a copy there would wait for room."""
+    reports = observation.reports.items()
+    return frozenset(pod for pod, report in reports if report.full_volume is not None)
+
+
 def _kept_empty(sites: Sequence[Site], placed: Sequence[Placement]) -> tuple[Ordinal, ...]:
-    """The pods on cordoned nodes that have so few replicas that balance would bring some."""
+    """The pods that are closed and have so few replicas that balance would bring some."""
     loads = Counter(pod for one in placed for pod in one.replicas)
     few = max(loads.values()) - 1
-    return tuple(one.ordinal for one in sites if one.is_cordoned and loads[one.ordinal] < few)
+    return tuple(one.ordinal for one in sites if one.is_closed and loads[one.ordinal] < few)
 
 
 def _unlike_actives(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from qss_core.model import Ordinal, PartitionConfiguration, PodName
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.membership.failover import has_no_data, is_impaired
 from qss_operator.planning.model import Observation, replica_of
 
 _UNAPPLIED_MAX = 64  # Entries that a replica may have yet to apply when it becomes the active.
@@ -49,3 +50,21 @@ def is_sound(
         return False
     is_compared = replica.is_compared or len(entry.in_sync) == 1
     return replica.state == "serving" and not replica.is_damaged and is_compared
+
+
+def is_sound_elsewhere(
+    reports: Mapping[Ordinal, ReplicasReport], pod: Ordinal, entry: PartitionConfiguration
+) -> bool:
+    """Whether another pod's in-sync replica is sound; it may hold an older configuration still."""
+    number = entry.partition
+    return any(
+        other != pod
+        and (report := reports.get(other)) is not None
+        and not has_no_data(report, number)
+        and not is_impaired(report, number)
+        and any(
+            one.configuration.partition == number and one.state == "serving"
+            for one in report.replicas
+        )
+        for other in entry.in_sync
+    )

@@ -1,9 +1,10 @@
-"""A volume with less room than pods keep back is reported while all partitions are served."""
+"""A full volume is reported while all partitions are served, and gets no new replicas."""
 
 from dataclasses import replace
 
 from qss_core.wire.replica_reports import FullVolume
 from qss_operator.planning.model import ConditionType
+from qss_operator.planning.plan import plan
 from qss_operator.planning.status import attention, status_of
 from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
@@ -48,3 +49,89 @@ def test_of_a_volume_that_is_too_small_no_room_can_be_made() -> None:
     assert degraded is not None
     assert "has 40 MiB free of 40 MiB, and 64 MiB are kept back" in degraded.message
     assert degraded.message.endswith("To go on, give the state directory a larger volume")
+
+
+# --- New replicas
+
+
+FULL = FullVolume(free_bytes=12 * MIB, kept_back_bytes=64 * MIB, size_bytes=200 * MIB)
+
+
+def rebalancing(world: World) -> tuple[str, str, str]:
+    found = world.status().condition(ConditionType.REBALANCING)
+    assert found is not None
+    return found.status.value, found.reason, found.message
+
+
+def ask_for(world: World, full: set[int], **spec: int) -> None:
+    world.resource = replace(world.resource, spec=spec_of(**spec))
+    world.scale(spec["replicas"])
+    for pod in world.pods:
+        pod.full_volume = FULL if pod.ordinal in full else None
+
+
+def running(**spec: int) -> World:
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    return world
+
+
+def replicas_on(world: World, pod: int) -> int:
+    status = world.resource.status
+    assert status is not None
+    return sum(pod in entry.replicas for entry in status.assignment or ())
+
+
+def test_a_pod_with_a_full_volume_gets_no_replica_until_it_has_room() -> None:
+    world = running(replicas=3, standbys=1, partitions=6)
+    ask_for(world, {3}, replicas=4, standbys=1, partitions=6)
+    world.settle(50)
+    assert replicas_on(world, 3) == 0
+    assert (world.status().moving, world.status().in_sync) == ("0/0", "12/12")
+    assert rebalancing(world) == (
+        "False",
+        "VolumeFull",
+        "word-counts-3 gets no replica while its volume is full: it waits for room, see Degraded",
+    )
+    world.pods[3].full_volume = None
+    world.settle(50)
+    assert replicas_on(world, 3) == 3
+    assert rebalancing(world)[1] == "NothingToMove"
+
+
+def test_missing_standbys_go_to_pods_with_room_and_what_is_on_a_full_volume_stays() -> None:
+    world = running(replicas=3, standbys=0, partitions=6)
+    ask_for(world, {1}, replicas=3, standbys=1, partitions=6)
+    world.settle(50)
+    assert world.status().in_sync == "12/12"
+    assert [replicas_on(world, pod) for pod in range(3)] == [5, 2, 5]
+
+
+def test_a_partition_gets_its_standby_on_a_full_volume_where_no_other_pod_can_take_it() -> None:
+    world = running(replicas=2, standbys=0, partitions=2)
+    ask_for(world, {1}, replicas=2, standbys=1, partitions=2)
+    world.lagging = {0, 1}
+    world.settle(50)
+    assert rebalancing(world)[2] == (
+        "word-counts-1 gets a replica of partition 0 although its volume is full: no other pod can "
+        "take it, or the copy had begun"
+    )
+    world.lagging = set()
+    world.settle(50)
+    assert world.status().in_sync == "4/4"
+
+
+def test_a_cordoned_pod_with_room_comes_before_a_full_one() -> None:
+    world = running(replicas=3, standbys=0, partitions=6)
+    world.pods[0].is_cordoned = world.pods[2].is_cordoned = True
+    ask_for(world, {1}, replicas=3, standbys=1, partitions=6)
+    world.settle(50)
+    assert [replicas_on(world, pod) for pod in range(3)] == [5, 2, 5]
+
+
+def test_full_volumes_alone_move_nothing() -> None:
+    for full in ({0}, {0, 1}, {0, 1, 2}):
+        world = running(replicas=3, standbys=1, partitions=6)
+        ask_for(world, full, replicas=3, standbys=1, partitions=6)
+        assert plan(world.observation()) == []
+        assert rebalancing(world)[1] == "NothingToMove"

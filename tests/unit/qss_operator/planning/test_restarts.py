@@ -154,10 +154,8 @@ def test_a_pod_whose_partition_has_no_other_replica_in_sync_is_waited_for() -> N
     for _ in range(10):
         assert next_step(world) in ([], [1])
     assert world.pods[0].template == 0
-    assert (
-        "rule OtherReplicaInSync: waiting for another replica of partitions 0, 1"
-        in (progressing(world)[2])
-    )
+    rule = "rule RestartedPodsInSync: waiting until word-counts-1 is in sync again with partitions"
+    assert f"{rule} 0, 1" in progressing(world)[2]
     world.lagging = set()
     restarts(world)
 
