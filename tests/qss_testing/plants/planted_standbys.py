@@ -13,6 +13,8 @@ _STANDBYS = "tests/integration/test_standbys.py"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _OLDER = "tests/integration/test_older_assignments.py"
 _RESTARTS = "tests/unit/qss_operator/planning/test_restarts.py"
+_STUCK = "tests/unit/qss_operator/planning/test_stuck_pods.py"
+_DELETED = "tests/unit/qss_operator/planning/test_deleted_volumes.py"
 _MOVES = "tests/unit/qss_operator/planning/test_moves.py"
 _CORDONED = "tests/unit/qss_operator/planning/test_cordoned_nodes.py"
 _LEASES = "tests/unit/qss_store/replication/test_lease.py"
@@ -311,6 +313,20 @@ STANDBY_PLANTS = (
             ),
         ),
         f"{_RESTARTS}::test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts",
+    ),
+    Plant(
+        "a roll goes on past a restarted pod that is not in sync",
+        (Change(f"{_MEMBERSHIP}/restarts.py", "if one[0] in new]", "if one[0] in new[:0]]"),),
+        f"{_STUCK}::test_a_roll_stops_at_a_pod_that_serves_and_does_not_come_back_in_sync",
+    ),
+    Plant(
+        "a pod with a deleted volume restarts while others lack its data",
+        (
+            Change(
+                f"{_MEMBERSHIP}/restarts.py", "    if only := [\n", "    if only := ()[:0] and [\n"
+            ),
+        ),
+        f"{_DELETED}::test_a_pause_and_an_unsound_copy_keep_the_pod",
     ),
     Plant(
         "an active is handed over to a replica that waits for a lease",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Sequence
 from qss_core.spec.resource import RebalanceSpec
 from qss_core.wire.replica_reports import UnlikeRows
+from qss_operator.planning.membership.restarts import next_restart, why_data_would_be_lost
 from qss_operator.planning.model import ConditionType, Observation, RestartPod
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
@@ -122,10 +123,11 @@ def test_a_pause_and_an_unsound_copy_keep_the_pod() -> None:
         seen = world.observation()
         other = seen.reports[Ordinal(0)]
         told = tuple(replace(one, state=state) for one in other.replicas)
-        reports = {**seen.reports, Ordinal(0): replace(other, replicas=told)}
-        assert not [
-            step for step in plan(changed(seen, reports=reports)) if isinstance(step, RestartPod)
-        ]
+        seen = changed(seen, reports={**seen.reports, Ordinal(0): replace(other, replicas=told)})
+        entries = {entry.partition: entry for entry in entries_of(world)}
+        assert next_restart(seen, entries).pod is None
+        why = why_data_would_be_lost(seen, seen.cluster.pods[1], entries)
+        assert why == "no other replica of partitions 0, 1 is in sync and sound"
 
 
 def test_a_pod_stays_where_replicas_have_other_rows() -> None:
