@@ -65,28 +65,6 @@ def test_standbys_take_over_from_a_node_without_power(
         here.wait(f"node/{node}", "condition=Ready", 90.0)
 
 
-@pytest.mark.usefixtures("own_bed")
-def test_the_pods_of_a_node_that_is_out_of_service_are_made_again_on_another_one(
-    here: Cluster, own_operator: Cluster, used: Used
-) -> None:
-    """Without that word of a person, they stay in Terminating: the node may be alive."""
-    node, taint = other_node(here), "node.kubernetes.io/out-of-service"
-    lead_from_another_node(own_operator, node)
-    with used(_NODE_LOST_S):
-        on_testbed("node-down", node.removeprefix("node"))
-        try:
-            here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
-            here.kubectl("taint", "node", node, f"{taint}=nodeshutdown:NoExecute")
-            wait_until(
-                lambda: not {"", node} & {node_of(pod) for pod in pods_of(here, STORE)}, 180.0
-            )
-            here.until(f"qss/{STORE}", is_redundant)
-        finally:
-            on_testbed("node-up", node.removeprefix("node"))
-            here.kubectl("taint", "node", node, f"{taint}-")
-        here.wait(f"node/{node}", "condition=Ready", 90.0)
-
-
 def lead_from_another_node(system: Cluster, node: str) -> None:
     """Moves the operator's Lease off the node: a lost one would take 15 s more to expire."""
 
@@ -102,8 +80,12 @@ def lead_from_another_node(system: Cluster, node: str) -> None:
 
 def other_node(here: Cluster) -> str:
     """The node without the client."""
-    own = here.get("pod", "client")["spec"]["nodeName"]
-    return "node1" if own == "node0" else "node0"
+    return other_than(here.get("pod", "client")["spec"]["nodeName"])
+
+
+def other_than(node: str) -> str:
+    """The other one of the two nodes."""
+    return "node1" if node == "node0" else "node0"
 
 
 @pytest.mark.usefixtures("own_bed")
@@ -129,6 +111,7 @@ def test_standbys_take_over_from_a_node_that_is_cut_off_from_the_other_nodes(
     lead_from_another_node(own_operator, node)
     on_it = {pod["metadata"]["name"] for pod in pods_of(here, STORE) if node_of(pod) == node}
     numbers = {int(name.rpartition("-")[2]) for name in on_it}
+    assert numbers, "a pod is cut off"
     with used(_NODE_LOST_S), cut_off(node, *from_the_others(node)):
         here.until(f"qss/{STORE}", lambda found: not actives_of(found) & numbers)
 
@@ -252,6 +235,41 @@ def test_a_drain_with_a_gigabyte_is_short(here: Cluster, client: PodClient, tell
         assert (kept["wrong"], kept["failures"]) == ([], [])
         assert took_s < _DRAINED_S
     here.kubectl("delete", f"qss/{large}", "--timeout=120s", timeout_s=130)
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_the_pods_of_a_node_that_is_out_of_service_are_made_again_on_another_one(
+    here: Cluster, own_operator: Cluster, used: Used
+) -> None:
+    """Without that word of a person, they stay in Terminating: the node may be alive."""
+    node, taint = other_node(here), "node.kubernetes.io/out-of-service"
+    lead_from_another_node(own_operator, node)
+    start_on(here, node, f"{STORE}-0", f"{STORE}-1")
+    with used(_NODE_LOST_S):
+        on_testbed("node-down", node.removeprefix("node"))
+        try:
+            here.wait(f"node/{node}", "condition=Ready=Unknown", 90.0)
+            here.kubectl("taint", "node", node, f"{taint}=nodeshutdown:NoExecute")
+            wait_until(
+                lambda: not {"", node} & {node_of(pod) for pod in pods_of(here, STORE)}, 180.0
+            )
+            here.until(f"qss/{STORE}", is_redundant)
+        finally:
+            on_testbed("node-up", node.removeprefix("node"))
+            here.kubectl("taint", "node", node, f"{taint}-")
+        here.wait(f"node/{node}", "condition=Ready", 90.0)
+
+
+def start_on(here: Cluster, node: str, *pods: str) -> None:
+    """Makes pods anew on a node: after the drains all of them may be on the other one."""
+    for name in pods:
+        here.kubectl("cordon", other_than(node))
+        with uncordoned(here, other_than(node)):
+            uid = uids_of(here, STORE)[name]
+            here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
+            wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
+            here.until(f"qss/{STORE}", is_redundant)
+        assert node_of(here.get("pod", name)) == node
 
 
 @contextmanager
