@@ -131,7 +131,8 @@ def keep(url: str, name: str) -> dict[str, Any]:
     It hands the position of the write on: a standby may be a moment behind.
     """
     writer = Writer(url, name)
-    met: dict[str, Any] = {"writes": 0, "reads": 0, "wrong": [], "failures": [], "slowest_s": 0.0}
+    met: dict[str, Any] = {"writes": 0, "reads": 0, "wrong": [], "failures": []}
+    met |= {"slowest_s": 0.0, "slowest": ""}
 
     def timed(act: Callable[[], None]) -> None:
         started = time.monotonic()
@@ -139,7 +140,10 @@ def keep(url: str, name: str) -> dict[str, Any]:
             act()
         except StoreError as error:
             met["failures"].append(f"{error.code}: {error.message}"[:300])
-        met["slowest_s"] = max(met["slowest_s"], round(time.monotonic() - started, 3))
+        took_s = round(time.monotonic() - started, 3)
+        if took_s > met["slowest_s"]:
+            ended = time.strftime("%H:%M:%S", time.gmtime())
+            met.update(slowest_s=took_s, slowest=f"{act.__name__}, over at {ended}")
 
     position: PositionJson = {}
     with Store(url, name, token_file=token_file(name), limits=_LIMITS) as store:

@@ -36,7 +36,8 @@ def used_by(
         here.until(f"qss/{STORE}", is_redundant)
     told: dict[str, Any] = story.told()
     tell(
-        f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s; "
+        f"{told['writes']} writes and {told['reads']} reads, the slowest {told['slowest_s']} s "
+        f"({told['slowest']}); "
         f"{told['failed']} of {told['tries']} failed with one try {told['reasons']}"
     )
     assert (told["wrong"], told["failures"]) == ([], [])
