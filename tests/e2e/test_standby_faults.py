@@ -36,7 +36,7 @@ _FROM_THE_API_SERVER = (
 _LEASE_S = LEASE_S
 # A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
 _HANDED_OVER_S = 2.0
-# A writer whose request meets the address of a pod that has gone waits two seconds for a connection.
+# A writer that meets the address of a pod that has gone waits two seconds for a connection.
 _ENDED_S = _LEASE_S
 _ONE_TRY_FAILS = 0.005  # Of the questions to the Service in a drain, a roll or a scale.
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
