@@ -21,7 +21,7 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s
 from qss_operator.planning.membership.replacement import replaced_pods
-from qss_operator.planning.membership.standby_state import is_sound_elsewhere
+from qss_operator.planning.membership.standby_state import is_sound_elsewhere, staying_reports
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 
@@ -127,11 +127,13 @@ def _next_beside_stuck(
     The node of the stuck pod has no power, or is cut off, and may stay so.
     """
     old = [pod for pod in pods if pod.is_outdated]
+    # The stuck pod may answer still, and ends without a further word.
+    reports = staying_reports(observation)
     free = [
         pod
         for pod in old
         if all(
-            is_sound_elsewhere(observation.reports, pod.ordinal, entry)
+            is_sound_elsewhere(reports, pod.ordinal, entry)
             for entry in entries.values()
             if pod.ordinal in entry.replicas
         )
@@ -223,9 +225,8 @@ def why_data_would_be_lost(
     if entries is None or len(entries) < spec.partitions:
         return "the assignment is not known"
     own = [entry for entry in entries.values() if pod.ordinal in entry.replicas]
-    if only := [
-        entry for entry in own if not is_sound_elsewhere(observation.reports, pod.ordinal, entry)
-    ]:
+    reports = staying_reports(observation)
+    if only := [entry for entry in own if not is_sound_elsewhere(reports, pod.ordinal, entry)]:
         return f"no other replica of {_named(only)} is in sync and sound"
     if unlike := [entry for entry in own if _is_unlike(observation, entry, pod.ordinal)]:
         return f"the replicas of {_named(unlike)} differ"
