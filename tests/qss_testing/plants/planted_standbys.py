@@ -286,7 +286,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "        and (_has_more(left, active) or is_evidence",
+                "        and (has_more(left, active) or is_evidence",
                 "        and (is_evidence",
             ),
         ),
