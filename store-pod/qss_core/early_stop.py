@@ -4,10 +4,12 @@ The first process of a container ignores SIGTERM until it has a handler. A pod t
 while its program was still being imported stood there until Kubernetes killed it, a minute later.
 """
 
+import atexit
 import signal
 from types import FrameType
 
 _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+_AGAIN_S = 0.05
 
 
 def end_at_once_if_told_to_stop() -> None:
@@ -16,4 +18,8 @@ def end_at_once_if_told_to_stop() -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
+    # An exception that meets a callback of the import, or C code, is dropped: another one follows.
+    signal.signal(signal.SIGALRM, _end)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)  # The exception has come through.
     raise SystemExit(_ENDED_BY_SIGTERM)

@@ -18,6 +18,17 @@ while True:
     time.sleep(0.05)
 """
 
+_DROPS_EXCEPTIONS = """
+import os, signal, weakref
+class Lock: pass
+def unlock(_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True: pass
+lock = Lock()
+held = weakref.ref(lock, unlock)
+del lock
+"""
+
 
 @pytest.mark.parametrize(
     ("program", "imports"), [("qss_store", "uvloop"), ("qss_operator", "kopf")]
@@ -41,6 +52,26 @@ def test_a_program_that_still_imports_ends_when_it_is_told_to_stop(
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
             inner = int(children.read_text())
         os.kill(inner, signal.SIGTERM)
+        assert process.wait(10) == _ENDED_BY_SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("program", "imports"), [("qss_store", "uvloop"), ("qss_operator", "kopf")]
+)
+def test_a_program_ends_where_the_import_drops_the_exception(
+    tmp_path: Path, program: str, imports: str
+) -> None:
+    """Each lock of an import has such a callback; what it raises is printed and dropped."""
+    (tmp_path / f"{imports}.py").write_text(_DROPS_EXCEPTIONS + _STANDS_STILL)
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", program],
+        env={**os.environ, "PYTHONPATH": paths, "BEGUN": str(tmp_path / "begun")},
+    )
+    try:
         assert process.wait(10) == _ENDED_BY_SIGTERM
     finally:
         process.kill()

@@ -189,6 +189,37 @@ async def test_a_pod_with_a_deleted_claim_is_ended_once_other_pods_have_its_data
     assert cluster.get(POD_DISRUPTION_BUDGETS, STORE)["spec"]["maxUnavailable"] == 1
 
 
+async def test_a_new_pod_is_not_ended_while_the_watch_of_its_claim_is_late(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(standbys=1)
+    await cluster.settle()
+    for disk in cluster.disks.values():
+        disk.written = set(range(6))
+    pod, claim = PODS_OF_STORE[1], f"data-{STORE}-1"
+    made = cluster.get(PERSISTENT_VOLUME_CLAIMS, claim)
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
+    cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+    while cluster.find(PODS, pod) is not None:
+        await cluster.store_loop.run_round()
+        cluster.forget_publish_pace()
+    # The claim goes and is made anew, of which the operator hears nothing yet.
+    objects, place = cluster.server.objects, cluster.place(PERSISTENT_VOLUME_CLAIMS, claim)
+    objects.patch(place, {"metadata": {"finalizers": None}})
+    new = {"name": claim, "labels": made["metadata"]["labels"]}
+    objects.create(
+        cluster.place(PERSISTENT_VOLUME_CLAIMS),
+        {"metadata": new, "spec": made["spec"], "status": made["status"]},
+    )
+    cluster.disks[pod] = SimulatedPod(ordinal=Ordinal(1), written=set(range(6)))
+    cluster.control()
+    uid = cluster.get(PODS, pod)["metadata"]["uid"]
+    await cluster.settle()
+    assert cluster.get(PODS, pod)["metadata"]["uid"] == uid
+    assert cluster.condition("Degraded")["reason"] == "Healthy"
+
+
 async def test_a_store_that_is_being_deleted_names_the_pods_that_it_waits_for(
     cluster: ToyCluster,
 ) -> None:

@@ -125,6 +125,7 @@ class _Board:
         # Where all pods are closed, new replicas go to any with room, and no other one moves.
         self.is_frozen = all(site.is_closed for site in sites)
         self.open = _open(sites)
+        self.full = {site.ordinal for site in sites if site.is_full}
         self.loads = dict.fromkeys(self.zones, 0)
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
@@ -146,6 +147,7 @@ class _Board:
         in_zone = _by_name(self.zones.values())
         on_node = _by_name(self.nodes[pod] for pod in pods)
         is_closed = [pod not in self.open for pod in pods]
+        is_full = [pod in self.full for pod in pods]  # A copy on a cordoned node at least ends.
         # Prefer pairs of pods that share few partitions: when a pod fails, or is removed, its
         # partitions then go to many other pods.
         together = {pod: [0] * len(pods) for pod in pods}
@@ -159,7 +161,9 @@ class _Board:
                     for place in on_node[self.nodes[pod]]:
                         nodes[place] += 1
                 pairs = map(sum, zip(none, *(together[pod] for pod in holders), strict=True))
-                ranks = zip(is_closed, zones, nodes, self.loads.values(), pairs, pods, strict=True)
+                ranks = zip(
+                    is_closed, is_full, zones, nodes, self.loads.values(), pairs, pods, strict=True
+                )
                 *_, pod = min(rank for rank in ranks if rank[-1] not in holders)
                 for other in holders:
                     together[other][index[pod]] += 1

@@ -286,7 +286,7 @@ STANDBY_PLANTS = (
         (
             Change(
                 f"{_MEMBERSHIP}/retirements.py",
-                "        and (_has_more(left, active) or is_evidence",
+                "        and (has_more(left, active) or is_evidence",
                 "        and (is_evidence",
             ),
         ),
@@ -323,7 +323,9 @@ STANDBY_PLANTS = (
         "a pod with a deleted volume restarts while others lack its data",
         (
             Change(
-                f"{_MEMBERSHIP}/restarts.py", "    if only := [\n", "    if only := ()[:0] and [\n"
+                f"{_MEMBERSHIP}/restarts.py",
+                "    if only := [entry",
+                "    if only := ()[:0] and [entry",
             ),
         ),
         f"{_DELETED}::test_a_pause_and_an_unsound_copy_keep_the_pod",

@@ -209,6 +209,10 @@ class ChildrenApply:
         name = pod.address.name
         why = "its template changed"
         if pod.deleted_volume is not None:
+            # The pod may have its new claim already, of which no watch has told yet.
+            self._cache.forget(PERSISTENT_VOLUME_CLAIMS)
+            if pod.deleted_volume not in await self._doomed():
+                return
             why = f"{pod.deleted_volume} was deleted, and is made anew with the pod"
         self._tell("PodRestarted", f"{name}: {why}")
         await self._api.delete(PODS, self._names.namespace, name, uid=pod.uid)

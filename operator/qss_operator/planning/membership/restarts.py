@@ -1,8 +1,7 @@
 """Chooses the next pod to restart after a change of the pods' template. Pure.
 
 One pod restarts at a time, while all others serve, and those that have restarted are in sync again.
-Before it ends, its actives are handed over, and no partition counts it as in sync: then no writer
-waits for the pod while it starts again.
+Before it ends, its actives are handed over, and no partition counts it as in sync: no writer waits.
 
 A pod that serves nothing goes first, at once. It stays while it has the only in-sync copy of a
 partition of several replicas and a pod of the new template does not serve: the new template may be
@@ -21,7 +20,8 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s
 from qss_operator.planning.membership.replacement import replaced_pods
-from qss_operator.planning.membership.standby_state import is_sound_elsewhere
+from qss_operator.planning.membership.retirements import has_more
+from qss_operator.planning.membership.standby_state import is_sound_elsewhere, staying_reports
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 
@@ -127,11 +127,13 @@ def _next_beside_stuck(
     The node of the stuck pod has no power, or is cut off, and may stay so.
     """
     old = [pod for pod in pods if pod.is_outdated]
+    # The stuck pod may answer still, and ends without a further word.
+    reports = staying_reports(observation)
     free = [
         pod
         for pod in old
         if all(
-            is_sound_elsewhere(observation.reports, pod.ordinal, entry)
+            is_sound_elsewhere(reports, pod.ordinal, entry)
             for entry in entries.values()
             if pod.ordinal in entry.replicas
         )
@@ -206,6 +208,10 @@ def _next_with_deleted_volume(
         found = _wait(f"{done}; {told}, before {pod.address.name} restarts")
     else:
         found = _after_leaving(observation, pod, entries, done)
+        newer = [one for one in own.values() if _is_newer(observation, one, pod)]
+        if found.is_due and newer:
+            told = f"{pod.address.name} has more than the active of {_named(newer)}"
+            found = _wait(f"{done}; {told}, whose volume went back", pod, stays_out=True)
     assert found.finding is not None, "a restart is told"
     finding = (ConditionStatus.TRUE, REPLACING_VOLUME, found.finding[2])
     return changed(found, hands_over=True, finding=finding)
@@ -223,9 +229,8 @@ def why_data_would_be_lost(
     if entries is None or len(entries) < spec.partitions:
         return "the assignment is not known"
     own = [entry for entry in entries.values() if pod.ordinal in entry.replicas]
-    if only := [
-        entry for entry in own if not is_sound_elsewhere(observation.reports, pod.ordinal, entry)
-    ]:
+    reports = staying_reports(observation)
+    if only := [entry for entry in own if not is_sound_elsewhere(reports, pod.ordinal, entry)]:
         return f"no other replica of {_named(only)} is in sync and sound"
     if unlike := [entry for entry in own if _is_unlike(observation, entry, pod.ordinal)]:
         return f"the replicas of {_named(unlike)} differ"
@@ -245,6 +250,13 @@ def _is_unlike(observation: Observation, entry: PartitionConfiguration, pod: Ord
         for one in told
         if one.configuration.partition == entry.partition
     )
+
+
+def _is_newer(observation: Observation, entry: PartitionConfiguration, pod: PodState) -> bool:
+    """Whether a pod's replica has what its active lacks."""
+    active = replica_of(observation.reports, entry.active, entry)
+    own = replica_of(observation.reports, pod.ordinal, entry)
+    return active is not None and own is not None and has_more(own, active)
 
 
 # --- What a restart waits for

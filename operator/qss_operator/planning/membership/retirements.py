@@ -44,7 +44,7 @@ def kept_replicas(
         (report.ordinal, entry.partition)
         for report, entry, left in left_replicas(observation, partitions)
         if (active := replica_of(observation.reports, entry.active, entry)) is not None
-        and (_has_more(left, active) or is_evidence(observation, active, report.ordinal))
+        and (has_more(left, active) or is_evidence(observation, active, report.ordinal))
     }
 
 
@@ -84,7 +84,7 @@ def left_with_more(observation: Observation, partitions: Partitions) -> list[str
         f"sequence {active.sequence} at offset {active.end_offset}"
         for report, entry, left in left_replicas(observation, partitions)
         if (active := replica_of(observation.reports, entry.active, entry)) is not None
-        and _has_more(left, active)
+        and has_more(left, active)
     ]
 
 
@@ -96,7 +96,7 @@ def left_message(kept: list[str]) -> str:
     )
 
 
-def _has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
+def has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
     """Whether a replica has what its active lacks, and nobody has accepted that as lost.
 
     A replica that has followed its active through a loss lacks the same batches.

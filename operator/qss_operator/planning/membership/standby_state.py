@@ -18,6 +18,12 @@ def leaving_pods(observation: Observation) -> frozenset[Ordinal]:
     )
 
 
+def staying_reports(observation: Observation) -> dict[Ordinal, ReplicasReport]:
+    """The reports of the pods that are not being ended: their replicas are there in a moment."""
+    leaving = leaving_pods(observation)
+    return {pod: report for pod, report in observation.reports.items() if pod not in leaving}
+
+
 def pods_without_standbys(observation: Observation) -> list[PodName]:
     """The pods of the version before standbys: they copy no partition, and follow no active."""
     return [

@@ -130,6 +130,43 @@ def test_a_pause_and_an_unsound_copy_keep_the_pod() -> None:
         assert why == "no other replica of partitions 0, 1 is in sync and sound"
 
 
+def test_a_pod_stays_while_the_pod_of_the_other_copy_says_that_it_ends() -> None:
+    """Its node shuts down: nobody marked that pod, and it may not come back."""
+    world = running(replicas=2, standbys=1, partitions=2)
+    delete_volume(world, 1)
+    steps = plan(seen := world.observation())
+    while not any(isinstance(step, RestartPod) for step in steps):
+        for step in steps:
+            world.apply(step)
+        steps = plan(seen := world.observation())
+    ending = replace(seen.reports[Ordinal(0)], is_leaving=True)
+    seen = changed(seen, reports={**seen.reports, Ordinal(0): ending})
+    assert not [step for step in plan(seen) if isinstance(step, RestartPod)]
+    assert "no other replica of partitions 0, 1 is in sync and sound" in condition(
+        world, ConditionType.DEGRADED, seen
+    )
+
+
+def test_a_pod_stays_while_the_volume_of_its_heir_went_back() -> None:
+    """The other pod restarts, as the only one in sync, with an older state of its volume."""
+    world = running(replicas=2, standbys=1, partitions=2)
+    delete_volume(world, 1)
+    steps = plan(world.observation())
+    while not any(isinstance(step, RestartPod) for step in steps):
+        for step in steps:
+            world.apply(step)
+        steps = plan(world.observation())
+    seen = world.observation()
+    newer = {"sequence": Sequence(2), "applied_offset": Offset(4), "end_offset": Offset(4)}
+    report = seen.reports[Ordinal(1)]
+    report = replace(report, replicas=tuple(replace(one, **newer) for one in report.replicas))
+    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
+    assert plan(seen) == []
+    assert condition(world, ConditionType.PROGRESSING, seen).endswith(
+        "word-counts-1 has more than the active of partitions 0, 1, whose volume went back"
+    )
+
+
 def test_a_pod_stays_where_replicas_have_other_rows() -> None:
     world = running(replicas=2, standbys=1, partitions=2)
     delete_volume(world, 1)

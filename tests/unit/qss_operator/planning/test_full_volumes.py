@@ -129,6 +129,15 @@ def test_a_cordoned_pod_with_room_comes_before_a_full_one() -> None:
     assert [replicas_on(world, pod) for pod in range(3)] == [5, 2, 5]
 
 
+def test_a_cordoned_pod_comes_before_a_full_one_also_where_a_third_has_all_partitions() -> None:
+    """That one is open, and cannot take a second replica of what it has."""
+    world = running(replicas=1, standbys=0, partitions=6)
+    ask_for(world, {1}, replicas=3, standbys=1, partitions=6)
+    world.pods[2].is_cordoned = True
+    world.settle(50)
+    assert [replicas_on(world, pod) for pod in range(3)] == [6, 0, 6]
+
+
 def test_full_volumes_alone_move_nothing() -> None:
     for full in ({0}, {0, 1}, {0, 1, 2}):
         world = running(replicas=3, standbys=1, partitions=6)

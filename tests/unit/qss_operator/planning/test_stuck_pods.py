@@ -84,6 +84,25 @@ def test_beside_a_pod_that_does_not_end_no_pod_with_an_only_copy_restarts(standb
     )
 
 
+@pytest.mark.parametrize("state", ["promised", "uncompared"])
+def test_a_pod_that_does_not_end_and_answers_still_has_no_copy_that_counts(state: str) -> None:
+    """Its other replica cannot act at once, so that the stuck pod keeps its active for now."""
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    world.stuck = {1}
+    if state == "promised":
+        world.promised = {2}
+    else:
+        world.uncompared = {2}
+    for _ in range(_ROUNDS):
+        step_of(world)
+        assert all(entry.in_sync != (1,) for entry in assignment_of(world))
+    assert world.pods[2].template == 0
+    world.promised, world.uncompared = set(), set()
+    for _ in range(10):
+        step_of(world)
+    assert all(1 not in entry.in_sync for entry in assignment_of(world)), "it holds up nothing"
+
+
 def test_the_roll_goes_on_once_the_copies_of_a_lost_pod_are_made_elsewhere() -> None:
     world = outdated(replicas=3, standbys=1, partitions=6)
     stick(world, 2, silent_s=601.0)
