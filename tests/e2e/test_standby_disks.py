@@ -46,7 +46,8 @@ def test_a_store_goes_on_after_its_volume_was_put_back(here: Cluster, used: Used
 
 def tells_of_a_full_volume(found: Object) -> bool:
     """Whether the store is in trouble for it: as a whole pod, or as a replica that cannot write."""
-    return "volume is full" in condition(found, "Degraded").get("message", "")
+    said = condition(found, "Degraded")
+    return said.get("reason") == "VolumeFull" or "volume is full" in said.get("message", "")
 
 
 @contextmanager
