@@ -90,7 +90,8 @@ async def test_partitions_without_any_copy_are_shown(cluster: ToyCluster) -> Non
 async def test_moves_that_a_person_takes_back_are_counted_as_cancelled(
     cluster: ToyCluster,
 ) -> None:
-    """Pods of the toy cluster copy nothing: a move that has begun goes on."""
+    """The learners of the new pod never catch up: a move that has begun goes on."""
+    cluster.lagging.add(3)
     cluster.make_store(standbys=1)
     await cluster.settle()
     cluster.edit(STORES, STORE, {"spec": {"replicas": 4}})

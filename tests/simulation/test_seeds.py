@@ -43,7 +43,7 @@ _HAPPENS_IN = {
     "format": 23,
     "given-up": 21,
     "lost": 4,
-    "lost-publish": 11,
+    "lost-publish": 26,
     "pages-lost": 28,
     "read-failed": 21,
     "restart": 10,

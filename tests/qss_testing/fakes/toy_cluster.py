@@ -62,6 +62,7 @@ class ToyCluster:
 
     server: ToyApiServer
     disks: dict[str, SimulatedPod] = field(default_factory=dict)
+    lagging: set[int] = field(default_factory=set)  # Pods whose learners never catch up.
     is_leader: bool = True
     is_spread: bool = False  # Whether pod N runs on the node nodeN; else all run on node0.
     refused: str | None = None  # The API server's refusal of pods that a StatefulSet makes.
@@ -75,7 +76,8 @@ class ToyCluster:
         running = [disk for disk in self.disks.values() if disk.is_running]
         reports = {disk.ordinal: disk.report() for disk in running}
         found = reports.get(pod.ordinal)
-        return found and with_caught_up(found, reports, (), ())
+        level = {number: told for number, told in reports.items() if number not in self.lagging}
+        return found and with_caught_up(found, level, (), ())
 
     def refusal(self, pod: PodAddress) -> str | None:
         return None
