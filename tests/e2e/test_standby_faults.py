@@ -36,8 +36,6 @@ _FROM_THE_API_SERVER = (
 _LEASE_S = LEASE_S
 # A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
 _HANDED_OVER_S = 2.0
-# A writer that meets the address of a pod that has gone waits two seconds for a connection.
-_ENDED_S = _LEASE_S
 _ONE_TRY_FAILS = 0.005  # Of the questions to the Service in a drain, a roll or a scale.
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
 _TOLD_S = 70.0  # An event that is too many for its minute is written in the next one.
@@ -200,7 +198,7 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -
 
 def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None:
     """Each as soon as the store is redundant again; no writer waits as long as for a failover."""
-    with used(_ENDED_S):
+    with used(_LEASE_S):
         for name, uid in uids_of(here, STORE).items():
             here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
@@ -209,7 +207,7 @@ def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None
 
 def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, used: Used) -> None:
     for node in ("node0", "node1"):
-        with used(_ENDED_S, _ONE_TRY_FAILS), uncordoned(here, node):
+        with used(_HANDED_OVER_S, _ONE_TRY_FAILS), uncordoned(here, node):
             own = f"--pod-selector=queryablestate.dev/store={STORE}"
             gently = ("--delete-emptydir-data", "--timeout=120s")
             here.kubectl("drain", node, own, *gently, timeout_s=130)
