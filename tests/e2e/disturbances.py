@@ -1,14 +1,16 @@
-"""Kills pods and processes after a number of changes of a store."""
+"""Kills pods, processes and the API server, and tells the changes of a store."""
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from e2e.kubectl import Cluster
+from e2e.environment import on_testbed
+from e2e.kubectl import Cluster, CommandError
 from e2e.releases import holder, leader
 from qss_testing.waiting import wait_until
 
@@ -55,6 +57,24 @@ def without_its_operator(
         signal_processes(first, signal.SIGKILL)
         acting.result()
     wait_until(lambda: holder(system) != identity and leader(system), _NEXT_LEADER_S)
+
+
+def without_the_api_server(here: Cluster, seconds: float) -> None:
+    """Stops the API server of the test bed for some seconds; returns when it answers again."""
+    on_testbed("stop", "kube-apiserver")
+    began_s = time.monotonic()
+    try:
+        wait_until(lambda: time.monotonic() - began_s > seconds, seconds + 10)
+    finally:
+        on_testbed("start", "kube-apiserver")
+        wait_until(partial(_answers, here), 60.0)
+
+
+def _answers(here: Cluster) -> bool:
+    """Whether the API server is back."""
+    with suppress(CommandError):
+        return here.kubectl("get", "--raw", "/readyz") == "ok"
+    return False
 
 
 def _processes_of(pod: str) -> Iterator[int]:

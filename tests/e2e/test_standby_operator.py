@@ -3,16 +3,14 @@
 A client writes and reads meanwhile. No request of it may fail, and no answer may go back.
 """
 
-import time
-from contextlib import suppress
 from functools import partial
 
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import without_its_operator
-from e2e.environment import Images, on_testbed
-from e2e.kubectl import Cluster, CommandError
+from e2e.disturbances import without_its_operator, without_the_api_server
+from e2e.environment import Images
+from e2e.kubectl import Cluster
 from e2e.releases import RELEASE, install, leader
 from e2e.standby_store import STORE, Used, has_its_rows, make_store
 from e2e.stores import is_redundant, small_store, uids_of
@@ -131,25 +129,12 @@ def test_a_horizontal_pod_autoscaler_scales_a_store(here: Cluster, used: Used) -
     wait_until(partial(has_pods, here, 4), 240.0)
 
 
-def answers(here: Cluster) -> bool:
-    """Whether the API server is back."""
-    with suppress(CommandError):
-        return here.kubectl("get", "--raw", "/readyz") == "ok"
-    return False
-
-
 def test_two_minutes_without_the_api_server_cost_nothing(
     here: Cluster, own_operator: Cluster, used: Used
 ) -> None:
     assert leader(own_operator)
     with used(_WITHOUT_OPERATOR_S):
-        on_testbed("stop", "kube-apiserver")
-        began_s = time.monotonic()
-        try:
-            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S + 10)
-        finally:
-            on_testbed("start", "kube-apiserver")
-            wait_until(partial(answers, here), 60.0)
+        without_the_api_server(here, _AWAY_S)
 
 
 def test_a_store_that_is_deleted_while_it_moves_is_made_again_from_its_volumes(

@@ -1,17 +1,13 @@
 """A store of three pods keeps its data while the operator or the API server is away."""
 
 import signal
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import kill, let_happen, signal_processes
-from e2e.environment import on_testbed
-from e2e.kubectl import Cluster, CommandError
+from e2e.disturbances import kill, let_happen, signal_processes, without_the_api_server
+from e2e.kubectl import Cluster
 from e2e.releases import RELEASE, leader
 from e2e.stores import is_ready, settled, small_store
 from qss_testing.waiting import wait_until
@@ -123,24 +119,11 @@ def test_an_operator_that_lost_its_lease_ends_at_once(
     assert has_all(client, words)
 
 
-def answers(here: Cluster) -> bool:
-    """Whether the API server is back."""
-    with suppress(CommandError):
-        return here.kubectl("get", "--raw", "/readyz") == "ok"
-    return False
-
-
 def test_reads_and_writes_continue_without_the_api_server(
     namespace: Cluster, own_operator: Cluster, words: str, client: PodClient
 ) -> None:
     with client.keeping(words) as story:
-        on_testbed("stop", "kube-apiserver")
-        began_s = time.monotonic()
-        try:
-            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S + 10)
-        finally:
-            on_testbed("start", "kube-apiserver")
-            wait_until(partial(answers, namespace), 60.0)
+        without_the_api_server(namespace, _AWAY_S)
         namespace.until(f"qss/{words}", is_ready, 120.0)
     told = story.told()
     assert (told["wrong"], told["failures"]) == ([], [])

@@ -12,10 +12,10 @@ from qss_testing.waiting import wait_until
 
 _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 _STANDS_STILL = """
-import os, time
+import os, signal
 open(os.environ["BEGUN"], "w").close()
 while True:
-    time.sleep(0.05)
+    signal.pause()
 """
 
 _DROPS_EXCEPTIONS = """

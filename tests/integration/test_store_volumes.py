@@ -137,9 +137,7 @@ async def test_a_pod_whose_claim_is_being_deleted_is_not_stopped(cluster: ToyClu
     await cluster.settle()
     claim = f"data-{STORE}-1"
     uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
-    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
-    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
-    cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+    delete_under_its_pod(cluster, claim)
     await cluster.settle()
     degraded = cluster.condition("Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "VolumeDeleted")
@@ -153,17 +151,27 @@ async def test_a_pod_whose_claim_is_being_deleted_is_not_stopped(cluster: ToyClu
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
 
 
-async def test_a_pod_with_a_deleted_claim_is_ended_once_other_pods_have_its_data(
-    cluster: ToyCluster,
-) -> None:
+async def with_written_standbys(cluster: ToyCluster) -> None:
+    """A store with a standby of each partition, all with rows."""
     cluster.make_store(standbys=1)
     await cluster.settle()
     for disk in cluster.disks.values():
         disk.written = set(range(6))
-    pod, claim = PODS_OF_STORE[1], f"data-{STORE}-1"
-    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
+
+
+def delete_under_its_pod(cluster: ToyCluster, claim: str) -> None:
+    """Deletes a claim, which Kubernetes keeps while its pod runs."""
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
     cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
     cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+
+
+async def test_a_pod_with_a_deleted_claim_is_ended_once_other_pods_have_its_data(
+    cluster: ToyCluster,
+) -> None:
+    pod, claim = PODS_OF_STORE[1], f"data-{STORE}-1"
+    await with_written_standbys(cluster)
+    delete_under_its_pod(cluster, claim)
     said = set()
     for _ in range(40):
         await cluster.store_loop.run_round()
@@ -192,15 +200,10 @@ async def test_a_pod_with_a_deleted_claim_is_ended_once_other_pods_have_its_data
 async def test_a_new_pod_is_not_ended_while_the_watch_of_its_claim_is_late(
     cluster: ToyCluster,
 ) -> None:
-    cluster.make_store(standbys=1)
-    await cluster.settle()
-    for disk in cluster.disks.values():
-        disk.written = set(range(6))
     pod, claim = PODS_OF_STORE[1], f"data-{STORE}-1"
+    await with_written_standbys(cluster)
     made = cluster.get(PERSISTENT_VOLUME_CLAIMS, claim)
-    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
-    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
-    cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+    delete_under_its_pod(cluster, claim)
     while cluster.find(PODS, pod) is not None:
         await cluster.store_loop.run_round()
         cluster.forget_publish_pace()

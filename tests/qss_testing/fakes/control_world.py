@@ -303,3 +303,21 @@ class World:
 
     def monotonic_s(self) -> float:
         return self.seconds
+
+
+def outdated(**spec: Any) -> World:
+    """A store that has settled, and whose template then changed."""
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    for pod in world.pods:
+        pod.written = set(range(world.resource.spec.partitions))
+    world.template = 1
+    return world
+
+
+def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
+    """The published configurations of a store that has some."""
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    return status.assignment

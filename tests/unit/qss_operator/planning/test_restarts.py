@@ -1,7 +1,6 @@
 """Restarts after a change of the pods' template: one pod at a time, and only while others serve."""
 
 from dataclasses import replace as changed
-from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -9,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal
 from qss_core.spec.resource import RebalanceSpec
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import (
@@ -19,26 +18,15 @@ from qss_operator.planning.model import (
     RestartPod,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    assignment_of,
+    outdated,
+    resource_of,
+    spec_of,
+)
 
 _ROUNDS = 200
-
-
-def outdated(**spec: Any) -> World:
-    """A store that has settled, and whose template then changed."""
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    for pod in world.pods:
-        pod.written = set(range(world.resource.spec.partitions))
-    world.template = 1
-    return world
-
-
-def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
 
 
 def progressing(world: World) -> tuple[ConditionStatus, str, str]:

@@ -1,33 +1,18 @@
 """Restarts of pods beside one that does not end, or serves and does not come back in sync."""
 
-from typing import Any
-
 import pytest
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import ConditionType, RestartPod
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    assignment_of,
+    outdated,
+)
 
 _ROUNDS = 100
-
-
-def outdated(**spec: Any) -> World:
-    """A store that has settled, and whose template then changed."""
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    for pod in world.pods:
-        pod.written = set(range(world.resource.spec.partitions))
-    world.template = 1
-    return world
-
-
-def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
 
 
 def progressing(world: World) -> tuple[str, str]:
