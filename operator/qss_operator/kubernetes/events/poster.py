@@ -115,7 +115,7 @@ class Events:
         posted = self._memory.again(happening, now_s, counts=not was_counted)
         if not self._memory.may_post(happening.subject, now_s):
             # A repetition is counted, and posted with the next one that is allowed.
-            if happening.chapter and len(self._late) < _LATE_MAX:
+            if happening.chapter and (happening.key in self._late or len(self._late) < _LATE_MAX):
                 self._late[happening.key] = happening
                 return
             logger.debug("too many events of %s: %s", happening.subject.name, happening.reason)

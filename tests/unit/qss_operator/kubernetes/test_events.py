@@ -173,6 +173,29 @@ def test_the_newest_event_of_a_chapter_is_posted_when_its_store_may_post_again()
     run_in_virtual_time(story())
 
 
+def test_the_newest_event_of_a_chapter_is_kept_also_where_no_more_chapters_are() -> None:
+    async def story() -> None:
+        server = EventServer()
+        events = events_of(server, EventLimits(a_minute=1))
+        running = asyncio.create_task(events.run())
+        stores = [
+            Subject(kind=STORES, namespace="shop", name="words", uid=f"u{number}")
+            for number in range(300)
+        ]
+        for message in ("begun", "going on"):
+            for store in stores:
+                events.post(store, NORMAL, "MoveDone", message, "MoveDone-1")
+                await events.drain()
+        events.post(stores[0], NORMAL, "MoveDone", "over", "MoveDone-1")
+        await events.drain()
+        await asyncio.sleep(61)
+        running.cancel()
+        assert server.patched[0][1]["message"] == "over"
+        assert len(server.patched) == 256
+
+    run_in_virtual_time(story())
+
+
 def test_a_failure_is_logged_once_until_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         server = EventServer(error=ForbiddenError("may not create events"))
