@@ -1,5 +1,6 @@
 """Fixtures with stores on the loopback, which are closed after each test."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 StartCluster = Callable[..., Awaitable[Cluster]]
+
+# No test trusts the certificates of the machine, which each pod would read when it starts.
+os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """Measures an operator's memory and requests at rest, with 1, 50 and 200 stores of 3 pods.
 
-`python -m qss_bench.control.operator_at_rest [COUNT...]` uses the cluster of KUBECONFIG, where it
-needs the permissions of the chart; the test bed will do. API server and controllers are real. The
+`python -m qss_bench.control.operator_at_rest [--standbys N] [COUNT...]` uses the cluster of
+KUBECONFIG, where it needs the permissions of the chart; the test bed will do. API server and controllers are real. The
 pods run on a node that this process simulates, which also answers for the pods. All objects are
 deleted at the end.
 """
 
+import argparse
 import asyncio
 import os
 import re
@@ -190,7 +191,7 @@ class Kubelet:
         return web.Response(body=encode(pod.report()))
 
 
-async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int]) -> None:
+async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int], standbys: int) -> None:
     """Prints a line for each number of stores."""
     ops_port = free_ports(1)[0]
     operator = await asyncio.create_subprocess_exec(
@@ -204,7 +205,7 @@ async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int]) -> Non
         for count in counts:
             started_s = clock.monotonic_s()
             for number in range(made, count):
-                await api.create(STORES, NAMESPACE, _store(f"store-{number:03d}"))
+                await api.create(STORES, NAMESPACE, _store(f"store-{number:03d}", standbys))
             made = max(made, count)
             async with asyncio.timeout(READY_WITHIN_S):
                 while not all(map(is_ready, await api.list(STORES, NAMESPACE))):
@@ -216,7 +217,8 @@ async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int]) -> Non
             memory_mb = _resident_mb(operator.pid)
             leases = sum(sent.pop(one) for one in list(sent) if one[0] == LEASES.plural)
             sys.stdout.write(
-                f"{count} stores: ready after {ready_s:.0f} s, {memory_mb:.0f} MB, "
+                f"{count} stores with {standbys} standbys: ready after {ready_s:.0f} s, "
+                f"{memory_mb:.0f} MB, "
                 f"{sum(sent.values()) * 60 / REST_S / count:.2f} requests a minute and store, "
                 f"{leases * 60 / REST_S:.0f} a minute for the Lease; the former: {dict(sent)}\n"
             )
@@ -232,11 +234,12 @@ async def _sent_in_a_rest(port: int) -> Counter[tuple[str, str]]:
     return await asyncio.to_thread(_requests, port) - before
 
 
-def _store(name: str) -> Object:
+def _store(name: str, standbys: int) -> Object:
     return small_store(
         name,
         replicas=PODS_A_STORE,
         partitions=PARTITIONS,
+        standbys=standbys,
         access={"authentication": "None"},
         pod={"nodeSelector": {NODE: ""}},
     )
@@ -258,7 +261,10 @@ def _resident_mb(pid: int) -> float:
 
 async def main() -> None:
     """Makes a namespace and a node, measures, and deletes them."""
-    counts = [*map(int, sys.argv[1:])] or list(COUNTS)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--standbys", type=int, default=1, help="of each partition")
+    parser.add_argument("counts", type=int, nargs="*", default=COUNTS, metavar="COUNT")
+    options = parser.parse_args()
     kubeconfig = os.environ["KUBECONFIG"]
     async with connect(kubeconfig) as api:
         await api.apply(CUSTOM_RESOURCE_DEFINITIONS, None, yaml.safe_load(CRD.read_text()))
@@ -266,7 +272,7 @@ async def main() -> None:
         try:
             with tempfile.TemporaryDirectory(prefix="qss-bench-") as directory:
                 async with Kubelet(api, Path(directory)).running():
-                    await measure(api, kubeconfig, counts)
+                    await measure(api, kubeconfig, options.counts, options.standbys)
         finally:
             await _clean(api)
 

@@ -12,11 +12,13 @@ import yaml
 from qss_client.processes import ProcessId, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.local.directory.state import StateDirectory
+from qss_testing.clients.forked_command import run_forked
 
 # -P: modules beside the program must not hide libraries.
 FAKE_POD = (sys.executable, "-P", str(Path(__file__).parents[1] / "fakes" / "fake_pod.py"))
 REAL_POD = (sys.executable, "-m", "qss_store")
 STORE = StoreName("word-counts")
+_RUN_S = 120.0
 
 
 def manifest(name: str = STORE, annotations: Any = None, **spec: Any) -> str:
@@ -70,8 +72,10 @@ class Qss:
         return file
 
     def run(self, *arguments: str) -> Finished:
+        if not self.prefix:
+            return Finished(*run_forked(self._with_state(*arguments), _RUN_S))
         done = subprocess.run(
-            self._command(*arguments), capture_output=True, text=True, check=False, timeout=120
+            self._command(*arguments), capture_output=True, text=True, check=False, timeout=_RUN_S
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -122,5 +126,8 @@ class Qss:
         return "--pod-command", " ".join(self.pod_command)
 
     def _command(self, *arguments: str) -> list[str]:
-        command = [*self.prefix, sys.executable, "-m", "qss_client", *arguments]
-        return [*command, "--state-dir", str(self.state.path)]
+        program = [*self.prefix, sys.executable, "-m", "qss_client"]
+        return [*program, *self._with_state(*arguments)]
+
+    def _with_state(self, *arguments: str) -> list[str]:
+        return [*arguments, "--state-dir", str(self.state.path)]
