@@ -1,9 +1,9 @@
 """Measures an operator's memory and requests at rest, with 1, 50 and 200 stores of 3 pods.
 
 `python -m qss_bench.control.operator_at_rest [--standbys N] [COUNT...]` uses the cluster of
-KUBECONFIG, where it needs the permissions of the chart; the test bed will do. API server and controllers are real. The
-pods run on a node that this process simulates, which also answers for the pods. All objects are
-deleted at the end.
+KUBECONFIG, where it needs the permissions of the chart; the test bed will do. API server and
+controllers are real. The pods run on a node that this process simulates, which also answers for
+the pods. All objects are deleted at the end.
 """
 
 import argparse
