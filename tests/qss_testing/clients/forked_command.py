@@ -35,7 +35,7 @@ def run_forked(arguments: Sequence[str], timeout_s: float) -> tuple[int, str, st
         code = process.exitcode
         process.close()
         assert code is not None
-        return code, *(output.read_text() for output in outputs)
+        return code, outputs[0].read_text(), outputs[1].read_text()
 
 
 def _run(
