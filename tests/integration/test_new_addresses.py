@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,12 +63,12 @@ async def asking_as_a_client() -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def asking_without_a_loop() -> AsyncIterator[Ask]:
+async def asking_without_a_loop(connect_timeout_s: float | None = None) -> AsyncIterator[Ask]:
     http = SyncHttp()
+    limits: dict[str, Any] = {"timeout_s": 5.0, "connect_timeout_s": connect_timeout_s}
 
     async def ask(url: str) -> bytes:
-        answer = await asyncio.to_thread(http.request, "GET", url, timeout_s=5.0)
-        return answer.body
+        return (await asyncio.to_thread(http.request, "GET", url, **limits)).body
 
     try:
         yield ask
@@ -101,7 +102,12 @@ async def test_a_pod_is_found_at_its_new_address_soon(
 
 @pytest.mark.parametrize(
     ("asking", "limit"),
-    [(asking_as_a_peer, "1 s"), (asking_as_a_client, "2 s"), (asking_without_a_loop, "2 s")],
+    [
+        (asking_as_a_peer, "1 s"),
+        (asking_as_a_client, "2 s"),
+        (asking_without_a_loop, "2 s"),
+        (partial(asking_without_a_loop, 0.5), "0.5 s"),
+    ],
 )
 async def test_an_address_that_accepts_no_connection_is_given_up_soon(
     asking: Callable[[], Any], limit: str

@@ -22,6 +22,10 @@ class NeverAnsweredError(UnreachableError):
         self.store = store
 
 
+class NoConnectionInTimeError(UnreachableError):
+    """Nobody takes or refuses connections at the address: its pod is gone, or cut off."""
+
+
 class NoAnswerInTimeError(UnreachableError):
     """A process takes connections at the address, and did not answer in time."""
 

@@ -16,7 +16,7 @@ from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, t
 from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
 from qss_client.http.retries import RetryAt, RetryLimits, after_failure, still_trying
 from qss_client.http.slow_answers import SlowAnswers
-from qss_client.http.unreachable import unreachable
+from qss_client.http.unreachable import not_connected, unreachable
 from qss_client.http.wait_warnings import WaitWarnings
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_core.wire.messages import decode, encode
@@ -26,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 2.0  # At the address of a pod that is gone nobody refuses a connection.
 LOOK_EVERY_S = 0.5
+_Limits = tuple[float, float]  # Seconds for an answer, and for a new connection.
 _HELD_MAX = 16  # Threads that wait for one pod, beyond which the pod is looked at first.
 
 
@@ -69,24 +70,28 @@ class SyncHttp:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
+        connect_timeout_s: float | None = None,
         telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
         """Sends a request; sends it again if a pooled connection was closed or a token expired.
 
         It warns of a wait, first after 2 s or when `telling`, the operation's wait, is due.
 
-        Raises the error in a failure's problem document, and UnreachableError without an answer.
+        connect_timeout_s: for a new connection, at most and by default 2 s. Raises the error in a
+        failure's problem document, and UnreachableError without an answer.
+
         Every request of this client may be repeated, since it carries ids or fingerprints.
         """
         shown = self._credentials.headers()
+        limits = (timeout_s, min(CONNECT_TIMEOUT_S, timeout_s, connect_timeout_s or timeout_s))
         with self._slow.watched(url, timeout_s, telling):
             try:
-                return self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+                return self._sent(method, url, body, {**shown, **(headers or {})}, limits)
             except UnauthenticatedError:
                 newer = self._credentials.headers_after(shown)
                 if newer is None:
                     raise
-            return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+            return self._sent(method, url, body, {**newer, **(headers or {})}, limits)
 
     def watched(
         self, url: str, asked: Callable[[], HttpAnswer], works: Callable[[], bool]
@@ -106,11 +111,17 @@ class SyncHttp:
         return outcome.result()
 
     def _sent(
-        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        limits: _Limits,
     ) -> HttpAnswer:
+        timeout_s, connect_timeout_s = limits
         for last in (False, True):
             try:
-                return self._exchange(method, url, body, headers, timeout_s)
+                return self._exchange(method, url, body, headers, limits)
             except urllib3.exceptions.ProtocolError as error:
                 if last:
                     raise unreachable(url, error, timeout_s) from error
@@ -118,16 +129,22 @@ class SyncHttp:
                 refused = certificate_refused(url, error)
                 if refused is not None:
                     raise refused from error
-                is_connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
-                waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+                if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
+                    raise not_connected(url, error, connect_timeout_s) from error
                 listens = isinstance(error, urllib3.exceptions.ReadTimeoutError)
-                raise unreachable(url, error, waited_s, is_connected=listens) from error
+                raise unreachable(url, error, timeout_s, is_connected=listens) from error
         raise AssertionError("the loop returns or raises")
 
     def _exchange(
-        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        limits: _Limits,
     ) -> HttpAnswer:
-        timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
+        timeout_s, connect_timeout_s = limits
+        timeout = urllib3.Timeout(connect=connect_timeout_s, read=timeout_s)
         response = self._pool.request(
             method,
             url,

@@ -3,7 +3,7 @@
 import socket
 from urllib.parse import urlsplit
 
-from qss_client.http.retries import NoAnswerInTimeError
+from qss_client.http.retries import NoAnswerInTimeError, NoConnectionInTimeError
 from qss_core.errors import UnreachableError
 
 _CAUSES_MAX = 20
@@ -19,6 +19,11 @@ def unreachable(
     kind = NoAnswerInTimeError if is_connected else UnreachableError
     parts = urlsplit(url)
     return kind(f"{parts.scheme}://{parts.netloc}: {why_unreachable(error, timeout_s)}")
+
+
+def not_connected(url: str, error: BaseException, timeout_s: float) -> NoConnectionInTimeError:
+    """The error of a request to `url` where no connection was made within `timeout_s`."""
+    return NoConnectionInTimeError(unreachable(url, error, timeout_s).message)
 
 
 def why_unreachable(error: BaseException, timeout_s: float) -> str:

@@ -174,6 +174,7 @@ def _outcome(http: SyncHttp, retrier: Retrier, step: Step) -> HttpAnswer | Retry
                 body=step.body,
                 headers=step.headers,
                 timeout_s=step.timeout_s,
+                connect_timeout_s=step.connect_timeout_s,
                 telling=WaitWarnings.begun(time.monotonic(), step.tell_after_s),
             )
         case Pause():

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from qss_client.chunks.chunk import Slice
 from qss_client.http.answer import HttpAnswer
+from qss_client.http.retries import NoConnectionInTimeError
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_client.reads.routing.known_pods import is_silence
 from qss_client.reads.routing.replica_choice import active_of, newer_of
@@ -17,6 +18,7 @@ from qss_core.wire.messages import Instance, StoreMetadata, decode
 LATE_AFTER_S = 2.0
 _BYTES_PER_S = 8 * 1024 * 1024  # A large body may take as much longer.
 PROBE_TIMEOUT_S = 1.0
+CONNECT_TIMEOUT_S = 0.5  # The kernel of a pod that is there takes a connection at once.
 _FIRST_AGAIN_S = 0.1
 COORDINATOR = PartitionId(0)  # The active of this partition coordinates the batches.
 
@@ -64,12 +66,18 @@ class Routes:
 
         A pod without an answer for two seconds (more for a large body) is asked for the routes.
         Where it answers that and is still the active, it needs long, and gets the request again
-        with the whole time.
+        with the whole time. Where nobody takes the connection, the others know who took over.
         """
         late_after_s = LATE_AFTER_S + len(request.body or b"") // _BYTES_PER_S
         timeout_s = min(request.timeout_s, late_after_s)
         try:
-            return (yield from answer_to(replace(request, timeout_s=timeout_s)))
+            first = replace(
+                request, timeout_s=timeout_s, connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S)
+            )
+            return (yield from answer_to(first))
+        except NoConnectionInTimeError:
+            self._silent.add(instance.ordinal)
+            raise
         except UnreachableError as error:
             if not is_silence(error):
                 raise
@@ -127,6 +135,7 @@ class Routes:
             method="GET",
             url=f"{instance.changelog}/state/instances/{self._metadata.definition.name}",
             timeout_s=timeout_s,
+            connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
             tell_after_s=TELL_AFTER_S,
         )
         try:

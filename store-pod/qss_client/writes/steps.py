@@ -25,6 +25,7 @@ class PodRequest:
     headers: dict[str, str] = field(default_factory=dict)
     timeout_s: float
     tell_after_s: float  # When a warning says that the answer is late.
+    connect_timeout_s: float | None = None  # For a new connection; None is the shell's own.
 
 
 @dataclass(frozen=True, slots=True)

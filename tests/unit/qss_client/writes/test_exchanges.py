@@ -9,9 +9,15 @@ import pytest
 from qss_client.chunks.carried_batch import decode_batch
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.retries import RetryAt, RetryLimits, after_failure
+from qss_client.http.unreachable import not_connected
 from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run
-from qss_client.writes.routes import LATE_AFTER_S, PROBE_TIMEOUT_S, Routes
+from qss_client.writes.routes import (
+    CONNECT_TIMEOUT_S,
+    LATE_AFTER_S,
+    PROBE_TIMEOUT_S,
+    Routes,
+)
 from qss_client.writes.steps import Exchange, Pause, PodRequest
 from qss_core.errors import (
     MalformedRequestError,
@@ -132,6 +138,7 @@ def test_a_repeat_asks_the_coordinator_of_the_refreshed_routes(begin: Begin) -> 
         method="GET",
         url="http://pod-0/state/instances/words",
         timeout_s=PROBE_TIMEOUT_S,
+        connect_timeout_s=CONNECT_TIMEOUT_S,
         tell_after_s=2.0,
     )
     moved = asked(after(exchange, answer(metadata(2, 2, 0))))
@@ -145,7 +152,7 @@ def test_a_coordinator_that_works_and_needs_long_gets_the_request_again(begin: B
     probe = asked(after(exchange, silence()))
     assert probe.url == "http://pod-1/state/instances/words"
     again = asked(after(exchange, answer(metadata(1, 2, 0))))
-    assert again == replace(request, timeout_s=75.0)
+    assert again == replace(request, timeout_s=75.0, connect_timeout_s=None)
 
 
 @coordinated
@@ -173,6 +180,19 @@ def test_the_active_that_follows_a_silent_one_gets_the_request_at_once(begin: Be
     after(exchange, silence())
     after(exchange, silence())
     after(exchange, REFRESH)
+    moved = asked(after(exchange, answer(metadata(2, 2, 0, epoch=2))))
+    assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
+
+
+@coordinated
+def test_where_nobody_takes_a_connection_the_other_pods_are_asked_at_once(begin: Begin) -> None:
+    """The address of a pod that is gone: no packet comes back."""
+    exchange = begin(metadata(1, 2, 0))
+    request = asked(next(exchange))
+    assert request.connect_timeout_s == CONNECT_TIMEOUT_S
+    gone = not_connected(request.url, TimeoutError(), CONNECT_TIMEOUT_S)
+    assert paused(after(exchange, gone)) is gone
+    assert pod_of(asked(after(exchange, REFRESH))) == "pod-0"
     moved = asked(after(exchange, answer(metadata(2, 2, 0, epoch=2))))
     assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
 
