@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -99,3 +99,12 @@ def _state_of(here: Cluster, store: str) -> str:
 
 def _has_changed(here: Cluster, store: str, before: str) -> bool:
     return _state_of(here, store) != before
+
+
+@contextmanager
+def uncordoned(here: Cluster, node: str) -> Iterator[None]:
+    """Lets pods onto the node again after the block."""
+    try:
+        yield
+    finally:
+        here.kubectl("uncordon", node)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import signal_processes
+from e2e.disturbances import signal_processes, uncordoned
 from e2e.environment import Tell, on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
@@ -270,12 +270,3 @@ def start_on(here: Cluster, node: str, *pods: str) -> None:
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
             here.until(f"qss/{STORE}", is_redundant)
         assert node_of(here.get("pod", name)) == node
-
-
-@contextmanager
-def uncordoned(here: Cluster, node: str) -> Iterator[None]:
-    """Lets pods onto the node again after the block."""
-    try:
-        yield
-    finally:
-        here.kubectl("uncordon", node)
