@@ -84,4 +84,4 @@ async def test_trap_9_all_rows_are_counted_in_the_middle_of_a_migration(
     await change_format(cluster, "Timestamped")
     await replica.format_change.move_rows(STEP_ROWS)
     assert len(list(shown(replica).snapshot.scan())) == len(rows)
-    assert replica.approximate_count() == len(rows)
+    assert replica.views.approximate_count() == len(rows)

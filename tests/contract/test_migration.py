@@ -165,21 +165,21 @@ async def test_a_family_is_dropped_when_it_is_empty_and_progress_is_told(make: M
     await commit_rows(only_replica(cluster), rows_of(450), batch=0, position={})
     await change_format(cluster, "TimestampedWithHeaders")
     replica = only_replica(cluster)
-    report = replica.migration.report(replica.shown_families())
+    report = replica.migration.report(replica.views.families)
     assert report is not None
     assert (report.formats, report.rows_moved, report.rows_left) == (("Timestamped",), 0, 450)
     await replica.format_change.move_rows(STEP_ROWS)
-    report = replica.migration.report(replica.shown_families())
+    report = replica.migration.report(replica.views.families)
     assert report is not None
     assert (report.rows_moved, report.rows_left) == (STEP_ROWS, 250)
     await cluster.stop_pod(0)
     await cluster.start_pod(0)
     replica = only_replica(cluster)
-    report = replica.migration.report(replica.shown_families())
+    report = replica.migration.report(replica.views.families)
     assert report is not None
     assert report.rows_moved == STEP_ROWS, "it goes on where it was"
     assert await move_all(replica) == 250
-    assert replica.migration.report(replica.shown_families()) is None
+    assert replica.migration.report(replica.views.families) is None
     assert "rows-Timestamped-0" not in replica.engine.families()
     assert dict(replica.engine.scan("meta", lower=b"moved", upper=b"movee")) == {}
 

@@ -23,7 +23,6 @@ from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
     Sequence,
-    StoreSettings,
     WriterEpoch,
 )
 from qss_core.wire.messages import ChunkReference, PartitionCommit
@@ -135,7 +134,7 @@ async def test_a_follower_applies_under_the_watermark_alone_and_after_a_restart_
         assert await replica.following.receive(log.append(4, watermark=2)) == 4
         await wait_until_async(lambda: replica.view and replica.view.sequence == 1)
         assert rows_of(replica) == [b"a"]
-        assert (replica.durable_end, replica.settled_end) == (4, 2)
+        assert (replica.changelog.durable_end, replica.changelog.settled_end) == (4, 2)
         said = replica.hello
         assert said.database
     async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
@@ -280,15 +279,15 @@ async def test_a_sync_that_began_before_a_cut_makes_no_entry_durable_that_was_cu
         assert await replica.following.receive(newer.append()) == 1
         # The apply loop has synced, too.
         assert await replica.following.receive(newer.append(1)) == 1
-        assert replica.durable_end == 1
+        assert replica.changelog.durable_end == 1
         sole = configuration(0, 1, learners=[0], epoch=3)
-        replica.reconfigure(sole, StoreSettings())
+        replica.epochs.take(sole)
         await wait_until_async(lambda: replica.log.applied == 1)
         with pytest.raises(NotReadyError, match="lease"):
-            replica.check_active()
+            replica.acting.check()
         clock.now_s += 5.6
         await wait_until_async(lambda: replica.log.applied == 2)  # The entry, and the Barrier.
-        replica.check_active()
+        replica.acting.check()
         assert replica.failure is None
 
 

@@ -40,7 +40,7 @@ async def migrators(cluster: Cluster) -> AsyncIterator[None]:
 
 def is_done(cluster: Cluster) -> bool:
     return all(
-        replica.migration.report(replica.shown_families()) is None
+        replica.migration.report(replica.views.families) is None
         for node in cluster.nodes.values()
         for replica in node.pod.registry.replicas.values()
     )
@@ -147,9 +147,9 @@ async def test_a_row_that_cannot_be_converted_holds_up_its_partition_alone_until
         others = [cluster.active(p) for p in range(2) if p != replica.partition]
         await wait_until_async(lambda: replica.migration.failure)
         await wait_until_async(
-            lambda: all(one.migration.report(one.shown_families()) is None for one in others)
+            lambda: all(one.migration.report(one.views.families) is None for one in others)
         )
-        report = replica.migration.report(replica.shown_families())
+        report = replica.migration.report(replica.views.families)
         assert report is not None
         assert report.error is not None
         assert "write the row again" in report.error

@@ -139,9 +139,9 @@ async def test_a_volume_of_before_a_move_serves_nothing_once_it_was_compared(
     await cluster.start_pod(0)
     came_back = cluster.pods[0].pod.registry.replicas[P0]
     with pytest.raises(NotActiveError):
-        came_back.check_active()
+        came_back.acting.check()
     assert came_back.role is None
-    cluster.replica(0).check_active()
+    cluster.replica(0).acting.check()
     assert cluster.rows(0) == {b"a": b"1"}
 
 

@@ -45,7 +45,7 @@ async def stopped(volume: Path) -> tuple[Cluster, Path]:
     assert isinstance(spoilt.engine, RocksDbEngine)
     directory = volume / "0" / "partitions" / str(SPOILT)
     before = set(directory.glob("*.sst"))
-    spoilt.engine.column_families[spoilt.shown_families().name].flush()
+    spoilt.engine.column_families[spoilt.views.families.name].flush()
     (made,) = set(directory.glob("*.sst")) - before
     shutil.copytree(directory, volume / "copy")
     await cluster.stop_pod(0)

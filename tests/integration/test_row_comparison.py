@@ -269,7 +269,7 @@ async def test_all_versions_of_a_key_are_compared(tmp_path: Path, *, is_history:
         await wait_until_async(lambda: standby.log.applied == active.log.applied)
         await compare(cluster)
         assert active.health.unlike is None
-        families = standby.shown_families()
+        families = standby.views.families
         ((_, history),) = families.segments_in(standby.engine.families())
         ((row_key, _),) = standby.engine.scan(history)
         where = (row_key, bytes(9), history) if is_history else (KEYS[3], bytes(9))
@@ -289,11 +289,11 @@ async def test_a_replica_that_has_moved_its_rows_to_another_format_has_the_same_
         standby = replica_of(cluster, 1)
         moving = asyncio.create_task(Migrator(cluster.pods[1].pod, FAST).run())
         await wait_until_async(
-            lambda: not standby.shown_families().sources(standby.engine.families())
+            lambda: not standby.views.families.sources(standby.engine.families())
         )
         moving.cancel()
         active = replica_of(cluster, 0)
-        assert active.shown_families().sources(active.engine.families()), "its rows lie as before"
+        assert active.views.families.sources(active.engine.families()), "its rows lie as before"
         await compare(cluster)
         assert active.health.unlike is None
         spoil(standby, KEYS[1])

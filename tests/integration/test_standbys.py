@@ -36,7 +36,7 @@ async def test_what_is_acknowledged_is_on_the_disk_of_the_standby(tmp_path: Path
         writer = cluster.writer(0)
         epoch = await writer.epoch()
         chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", ROWS)
-        assert replica_of(cluster, 1).durable_end == replica_of(cluster, 0).log.end
+        assert replica_of(cluster, 1).changelog.durable_end == replica_of(cluster, 0).log.end
         (await writer.commit(epoch, 0, chunks)).json()
         await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == ROWS[0])
 
@@ -63,7 +63,7 @@ async def test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out(
         sole = configuration(0, 1, epoch=3)
         await cluster.pods[1].pod.assign(replace(cluster.assignment, partitions=(sole,)))
         with pytest.raises(NotReadyError, match="lease"):
-            new.check_active()
+            new.acting.check()
         await wait_until_async(lambda: new.acting.is_acting)
         assert not old.acting.is_acting, "two actives at once"
 
@@ -93,7 +93,7 @@ async def test_an_active_that_starts_again_releases_nothing(tmp_path: Path) -> N
         greeted = cluster.pods[1].pod.registry.replicas[PartitionId(0)].followers.is_greeted
         await wait_until_async(lambda: greeted(Ordinal(0)))
         with pytest.raises(NotReadyError, match="lease"):
-            replica_of(cluster, 1).check_active()
+            replica_of(cluster, 1).acting.check()
 
 
 async def test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level(
@@ -120,7 +120,7 @@ async def test_an_active_that_started_again_waits_for_its_next_epoch(tmp_path: P
         await cluster.start_pod(0)
         assert cluster.pods[0].pod.report().replicas[0].asks_for_epoch
         with pytest.raises(NotReadyError, match="waits for an epoch"):
-            replica_of(cluster, 0).check_active()
+            replica_of(cluster, 0).acting.check()
         await lead(cluster, 0, 3, standbys=[1])
         writer = cluster.writer(0)
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
@@ -158,7 +158,7 @@ async def test_a_promoted_standby_that_starts_again_waits_for_the_old_lease_and_
         assert cluster.pods[1].pod.report().replicas[0].asks_for_epoch
         await cluster.assign([configuration(0, 1, learners=[0], epoch=4)])
         with pytest.raises(NotReadyError, match="lease"):
-            replica_of(cluster, 1).check_active()
+            replica_of(cluster, 1).acting.check()
         await cluster.until_led()
 
 
@@ -240,7 +240,7 @@ async def test_a_learner_takes_the_log_and_then_counts(tmp_path: Path) -> None:
         await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
         await lead(cluster, 0, 4, standbys=[1])
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
-        assert replica_of(cluster, 1).durable_end >= replica_of(cluster, 0).log.watermark
+        assert replica_of(cluster, 1).changelog.durable_end >= replica_of(cluster, 0).log.watermark
 
 
 async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: 
         await lead(cluster, 0, 3, learners=[1])
         await write(writer, epoch, 1, ROWS)
         active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
-        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        await wait_until_async(lambda: learner.changelog.durable_end == active.log.end)
         assert active.log.counted == frozenset()
         await cluster.stop_pod(1)
         await write(writer, epoch, 2, ROWS)
@@ -294,7 +294,7 @@ async def test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_dat
         await write(writer, await writer.epoch(), 0, ROWS)
         await lead(cluster, 0, 3, learners=[1])
         active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
-        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        await wait_until_async(lambda: learner.changelog.durable_end == active.log.end)
         learner.fail(CorruptionError("a block is damaged"))
         replicas = cluster.pods[1].pod.registry.replicas
         await wait_until_async(lambda: replicas.get(PartitionId(0), learner) is not learner)

@@ -52,7 +52,7 @@ async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_co
             goes_on.wait()
 
         monkeypatch.setattr(active.engine, "checkpoint", copy)
-        copying = asyncio.create_task(active.checkpoint(tmp_path / "copy"))
+        copying = asyncio.create_task(active.checkpoints.make(tmp_path / "copy"))
         try:
             await wait_until_async(begun.is_set)  # From here on the commit waits.
             commit = asyncio.create_task(writer.commit(epoch, 0, chunks))
@@ -60,7 +60,7 @@ async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_co
             await cluster.assign([configuration(0, 0, epoch=4, standbys=[1], learners=[2])])
             assert active.log.configuration.epoch == 4
             await wait_until_async(active.followers.has_lease)
-            assert active.silent_followers() == ()
+            assert active.acting.silent_followers(active.apply_loop.replica_timeout_s) == ()
         finally:
             goes_on.set()
         await asyncio.gather(copying, commit)
@@ -199,7 +199,7 @@ async def test_a_slow_sync_of_one_epoch_stops_no_heartbeat_of_the_pod(
             await cluster.assign([configuration(0, 0, epoch=3, standbys=[1]), both[1]])
             before = other.followers.sent_s(Ordinal(1))
             await wait_until_async(lambda: other.followers.sent_s(Ordinal(1)) > before + 2.0)
-            assert other.silent_followers() == ()
+            assert other.acting.silent_followers(other.apply_loop.replica_timeout_s) == ()
             assert other.acting.is_acting
         finally:
             goes_on.set()

@@ -103,7 +103,7 @@ async def test_newer_files_are_accepted_after_the_older_files_took_an_epoch(tmp_
         replica = held.pod.registry.replicas[PartitionId(2)]
         end = replica.log.end
         await cluster.assign(raised_to(cluster.configurations, 2))
-        await wait_until_async(lambda: replica.durable_end == end + 1)
+        await wait_until_async(lambda: replica.changelog.durable_end == end + 1)
         await cluster.stop_pod(0)
         shutil.rmtree(partition)
         (tmp_path / "newer").rename(partition)

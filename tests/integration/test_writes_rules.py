@@ -388,6 +388,6 @@ async def test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits(
         ):  # A change of format waits for its sync.
             commit = asyncio.ensure_future(writer.commit(epoch, 1, chunks, replace=True))
             await wait_until_async(lambda: replica.log.applied < replica.log.watermark)
-            assert replica.approximate_count() == 100
+            assert replica.views.approximate_count() == 100
         (await commit).json()
-        assert replica.approximate_count() == 1
+        assert replica.views.approximate_count() == 1

@@ -315,7 +315,8 @@ async def test_a_restart_cuts_no_rows_that_an_unfinished_batch_still_reads(
                 await held.maintenance.round()
                 for replica in held.pod.registry.replicas.values():
                     assert replica.failure is None
-                    replica.cut_soon()  # A round leaves out a replica that shows no rows yet.
+                    # A round leaves out a replica that shows no rows yet.
+                    replica.apply_loop.cut_soon()
                 rounds += is_applying(cluster)
             await asyncio.sleep(0)
         assert rounds > 1 or is_begun, "a begun batch ends before its replica is reached"

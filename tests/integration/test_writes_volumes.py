@@ -78,7 +78,7 @@ async def test_the_directory_of_a_copied_database_survives_a_power_loss(
         await write(cluster)
         await lead(cluster, 0, 3, learners=[1])
         active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
-        await wait_until_async(lambda: learner.durable_end == active.log.end)
+        await wait_until_async(lambda: learner.changelog.durable_end == active.log.end)
         kept_names.clear()
         learner.fail(CorruptionError("a block is damaged"))
         replicas = cluster.pods[1].pod.registry.replicas

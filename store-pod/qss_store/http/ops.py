@@ -60,7 +60,7 @@ class OpsApi:
         ]
         for partition, replica in self._pod.registry.replicas.items():
             metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
-            migration = replica.migration.report(replica.shown_families())
+            migration = replica.migration.report(replica.views.families)
             left = metrics.migration_records_left.labels(str(partition))
             left.set(migration.rows_left if migration else 0)
 

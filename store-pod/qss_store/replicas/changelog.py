@@ -20,6 +20,7 @@ from qss_core.model import (
 )
 from qss_core.wire.messages import decode, encode
 from qss_store.replicas.changelog_entries import (
+    delete_entries,
     is_whole,
     payload_size_of,
     put_entry,
@@ -206,7 +207,7 @@ class Changelog:
         log, batch = self.log, self.engine.batch()
         if taken.cut_from is not None:
             log = logs.cut_tail(log, taken.cut_from)
-            self._delete_from(batch, taken.cut_from)
+            delete_entries(batch, taken.cut_from, self.log.end)
         for offset, entry in enumerate(taken.entries, start=taken.first):
             put_entry(batch, offset, entry.data, entry.payload)
             log, _ = logs.append(log)
@@ -217,11 +218,6 @@ class Changelog:
         self.log = logs.learn_watermark(log, taken.watermark)
         if taken.entries:
             self._continue_behind(taken.entries[-1].data)
-
-    def _delete_from(self, batch: Batch, offset: Offset) -> None:
-        for number in range(offset, self.log.end):
-            batch.delete(CHANGELOG, encode_offset(number))
-            batch.delete(PAYLOAD, encode_offset(number))
 
     def _cut_from(self, offset: Offset, batch: Batch) -> None:
         """Writes a batch that cuts the entries from `offset` on; the log ends there."""
@@ -286,6 +282,11 @@ class Changelog:
     def durable_end(self) -> Offset:
         """This pod has synced all entries below."""
         return self.log.durable.get(self.log.pod, Offset(0))
+
+    @property
+    def settled_end(self) -> Offset:
+        """This pod has synced all entries below, and no active will replace one of them."""
+        return min(self.durable_end, self.log.watermark)
 
     @property
     def owes_sync(self) -> bool:
@@ -374,9 +375,7 @@ class Changelog:
         )
         digest = digest_after(last)
         batch = self.engine.batch()
-        for offset in range(self.log.start, point):
-            batch.delete(CHANGELOG, encode_offset(offset))
-            batch.delete(PAYLOAD, encode_offset(offset))
+        delete_entries(batch, self.log.start, point)
         batch.put(META, _CUT, encode(cut))
         batch.put(META, _CUT_DIGEST, digest)
         self.engine.write(batch, makes_room=True)

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Iterator
 
+from qss_core.model import Offset
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Entry,
@@ -43,6 +44,12 @@ def put_entry(batch: Batch, offset: int, data: bytes, payload: bytes | memoryvie
     batch.put(CHANGELOG, encode_offset(offset), data)
     if payload:
         batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
+
+
+def delete_entries(batch: Batch, first: Offset, end: Offset) -> None:
+    for offset in range(first, end):
+        batch.delete(CHANGELOG, encode_offset(offset))
+        batch.delete(PAYLOAD, encode_offset(offset))
 
 
 def stored_of(key: bytes, data: bytes) -> logs.Stored:

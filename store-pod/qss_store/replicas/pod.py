@@ -325,7 +325,7 @@ class Pod:
             is_damaged = partition in self._unopened.partitions
             replica = self.registry.replicas.get(partition)
             if replica is not None:
-                is_damaged |= replica.has_failed or replica.health.damage is not None
+                is_damaged |= replica.health.has_failed or replica.health.damage is not None
                 await self.taking_out.close_now(partition, replica)
                 del replica
             assignment = self.registry.placed()

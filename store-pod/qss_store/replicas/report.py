@@ -43,6 +43,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
     is_active = replica.role is Role.ACTIVE
     coordinator = replica.machine.coordinator if is_active and replica.is_recovered else None
     error, unlike = replica.failure, replica.health.unlike
+    families, timeout_s = replica.views.families, replica.apply_loop.replica_timeout_s
     if missing is not None:
         error = rolled_back(replica.partition, sequence, missing, replica.log.configuration.epoch)
     return ReplicaReport(
@@ -59,14 +60,14 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         has_damage=replica.health.damage is not None,
         detail=error.text if isinstance(error, StoreTypeFailedError) else None,
         format=replica.definition.format,
-        migration=replica.migration.report(replica.shown_families()),
-        index=replica.index_build.report(replica.shown_families()),
+        migration=replica.migration.report(families),
+        index=replica.index_build.report(families),
         completed=missing,
         coordinated=coordinator.completed if coordinator else None,
         losses=replica.machine.participant.losses,
         accepted_in=replica.machine.participant.accepted_in or None,
-        asks_for_epoch=replica.acting.asks_for_epoch or replica.is_held_up(),
-        silent=replica.silent_followers(),
+        asks_for_epoch=replica.acting.asks_for_epoch or replica.acting.is_held_up(timeout_s),
+        silent=replica.acting.silent_followers(timeout_s),
         caught_up=replica.followers.caught_up() if is_active else (),
         lacks_lease=is_active and replica.followers.lease_left_s() <= 0,
         misses_active=replica.following.misses_active,
@@ -96,7 +97,7 @@ def state_of(replica: Replica) -> str:
     """Whether it is opening, serving or failed; a new active is opening until it may answer."""
     if replica.failure:
         return "failed"
-    return "opening" if replica.view is None or replica.begins_epoch else "serving"
+    return "opening" if replica.view is None or replica.acting.begins_epoch else "serving"
 
 
 def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:

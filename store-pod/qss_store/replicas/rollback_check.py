@@ -7,49 +7,15 @@ replicas that it opens later against sequences that it learned before.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from qss_core.errors import RolledBackError
-from qss_core.model import Epoch, Role, Sequence, WriterEpoch
-from qss_store.replication.log import Log
-from qss_store.storage.views.read_view import ReadView
+from qss_core.errors import RolledBackError, StoreError
+from qss_core.model import Epoch, Offset, Role, Sequence, WriterEpoch
+from qss_store.replicas.replica import Replica
+from qss_store.transactions.commands import AcceptLoss, Commit
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.machine import Machine
 
 NO_SEQUENCE = Sequence(0)
 _NO_EPOCH = WriterEpoch(0)
-
-
-class Held(Protocol):
-    """The members of a replica that the comparison of sequences needs."""
-
-    machine: Machine
-
-    @property
-    def is_recovered(self) -> bool:
-        """Whether the tail of its log is applied."""
-
-    @property
-    def begins_epoch(self) -> bool:
-        """Whether a new active has not applied all of its log yet."""
-
-    @property
-    def log(self) -> Log:
-        """The state of its log."""
-
-    @property
-    def partition(self) -> int: ...
-
-    def logged_sequence(self) -> Sequence | None:
-        """The sequence of the last batch in its log, applied or not; None where it has failed."""
-
-    @property
-    def role(self) -> Role | None:
-        """The role of the replica in its partition."""
-
-    @property
-    def view(self) -> ReadView | None:
-        """The durable state that readers see; None before the replica serves."""
 
 
 @dataclass(slots=True)
@@ -81,7 +47,7 @@ class RollbackCheck:
         self.decided = max(self.decided, completed, held)
         self.forgotten = max(self.forgotten, forgotten)
 
-    def newest_epoch(self, replicas: Iterable[Held]) -> WriterEpoch:
+    def newest_epoch(self, replicas: Iterable[Replica]) -> WriterEpoch:
         """The highest writer epoch that this pod's replicas have seen or other pods reported."""
         for replica in replicas:
             self.learn(writer_epoch=replica.machine.newest_epoch)
@@ -93,14 +59,14 @@ class RollbackCheck:
         if coordinator.decided < self.decided:
             self.forgotten = max(self.forgotten, self.decided)
 
-    def missing(self, replica: Held, commits: Sequence = NO_SEQUENCE) -> Sequence | None:
+    def missing(self, replica: Replica, commits: Sequence = NO_SEQUENCE) -> Sequence | None:
         """A completed sequence that an active replica lacks, or None.
 
         For partition 0 also a decided sequence that its coordinator lacks. `commits` is that of a
         decision that the replica is to apply now: its coordinator has not forgotten it.
         """
         view = replica.view
-        if view is None or replica.role is not Role.ACTIVE or replica.begins_epoch:
+        if view is None or replica.role is not Role.ACTIVE or replica.acting.begins_epoch:
             return None
         if view.sequence < self.completed:
             return self.completed
@@ -115,7 +81,7 @@ class RollbackCheck:
             return self.decided
         return None
 
-    def lacks(self, replica: Held) -> Sequence | None:
+    def lacks(self, replica: Replica) -> Sequence | None:
         """A sequence that the replica cannot reach by itself, or None.
 
         The sequence is `missing`, or that of a decided batch whose chunks or rows the replica lost.
@@ -132,12 +98,12 @@ class RollbackCheck:
         # An active that begins its epoch waits for its standbys before it applies its log. An older
         # one is told from one that has only to apply: the standby that has all may be away.
         held = replica.machine.participant.sequence
-        if replica.begins_epoch and held < self.completed:
-            logged = replica.logged_sequence()
+        if replica.acting.begins_epoch and held < self.completed:
+            logged = _logged_sequence(replica)
             return self.completed if logged is not None and logged < self.completed else None
         return self.missing(replica)
 
-    def check(self, replica: Held, commits: Sequence = NO_SEQUENCE) -> None:
+    def check(self, replica: Replica, commits: Sequence = NO_SEQUENCE) -> None:
         """Raises RolledBackError where the replica is behind what was completed; as `missing`."""
         missing = self.missing(replica, commits)
         if missing is not None:
@@ -164,3 +130,24 @@ def rolled_back(
         sequence=sequence,
         completed=completed,
     )
+
+
+def _logged_sequence(replica: Replica) -> Sequence | None:
+    """The sequence of the last batch in its log, applied or not; None where it has failed.
+
+    A log that cannot be read fails the replica alone: the others are compared all the same.
+    """
+    tail = range(replica.log.applied, replica.log.end)
+    last = replica.machine.participant.sequence
+    try:
+        for number in tail:
+            command = replica.changelog.read(Offset(number)).command
+            if isinstance(command, Commit):
+                last = max(last, command.commit.sequence)
+            elif isinstance(command, AcceptLoss):
+                last = max(last, command.held.sequence)
+    except StoreError as error:
+        if replica.failure is None:
+            replica.fail(error)
+        return None
+    return last

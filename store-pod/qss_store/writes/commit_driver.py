@@ -39,9 +39,9 @@ _NOTHING: _Carried = (None, {})
 
 
 def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
-    """Partition 0's active and its coordinator; raises as `Replica.check_active`."""
+    """Partition 0's active and its coordinator; raises as `ActiveService.check`."""
     replica = pod.registry.local(0)
-    replica.check_active()
+    replica.acting.check()
     coordinator = replica.machine.coordinator
     assert coordinator is not None, "partition 0 has a coordinator"
     return replica, coordinator

@@ -377,7 +377,7 @@ class CoordinatorService:
                 f"this pod serves store id {held}, not {request.store_id}: read the routes anew"
             )
         replica, coordinator = active_coordinator(self._pod)
-        replica.check_active(request.epoch)
+        replica.acting.check(request.epoch)
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
         if verdict == "decided":

@@ -82,7 +82,7 @@ class ParticipantService:
         try:
             with self._pod.registry.until_failover():
                 replica = self._pod.registry.local(one.partition)
-            replica.check_active()
+            replica.acting.check()
             replica.pending.check_stage(command)
             # A copy that was applied is durable: nothing is left to log.
             if not replica.machine.participant.check_stage(command):
@@ -121,7 +121,10 @@ class ParticipantService:
 
     def staged_bytes(self) -> int:
         """Bytes of staged rows over all partitions of this pod."""
-        return sum(replica.staged_bytes for replica in self._pod.registry.replicas.values())
+        return sum(
+            replica.pending.bytes_beside(replica.machine.participant.staged.values())
+            for replica in self._pod.registry.replicas.values()
+        )
 
     def _check_staged_bytes(self, more: int) -> None:
         limit = self._pod.registry.placed().settings.staged_bytes_max
@@ -236,8 +239,8 @@ class ParticipantService:
                 decoded = carried.batches if remembers else ()
                 return append(replica, command, carried.data, decoded)
             # The commit came before: the answer waits until it is applied.
-            shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
-            return AppendWait(replica, shown)
+            shown = replica.current_view.reaches(part.sequence)
+            return AppendWait(replica, asyncio.create_task(shown))
 
         answer = await self._each(request.store_id, request.epochs, commit, decision.sequence)
         dropped = {
@@ -279,7 +282,7 @@ class ParticipantService:
         for partition, epoch in epochs.items():
             try:
                 replica = self._pod.registry.local(_number_of(partition), commits)
-                replica.check_active(epoch)
+                replica.acting.check(epoch)
                 work = begin(replica, partition)
             except StoreError as error:
                 answers[partition] = problem_of(error)

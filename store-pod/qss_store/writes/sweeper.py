@@ -61,7 +61,7 @@ class Sweeper:
 
     async def _look_after(self, replica: Replica) -> None:
         if replica.failure is None or isinstance(replica.failure, DiskFullError):
-            replica.cut_soon()
+            replica.apply_loop.cut_soon()
         if replica.failure is None and self._pod.registry.is_active(replica.partition):
             await self._sweep(replica)
 

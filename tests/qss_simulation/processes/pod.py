@@ -126,7 +126,7 @@ class PodProcess:
         while True:
             await asyncio.sleep(self.services.settings.scrub_rest_s)
             for replica in [*self.pod.registry.replicas.values()]:
-                if replica.view is not None and not replica.has_failed:
+                if replica.view is not None and not replica.health.has_failed:
                     await self.services.row_comparison.compare(replica)
                 found = replica.health.unlike or replica.health.damage
                 if found is not None:

@@ -104,9 +104,9 @@ class CrashedStories:
 
 def _marks(replicas: Mapping[PartitionId, Replica]) -> dict[PartitionId, SyncMark]:
     """The newest marks that a pod may keep."""
-    ends = {number: replica.durable_end for number, replica in replicas.items()}
+    ends = {number: replica.changelog.durable_end for number, replica in replicas.items()}
     return {
-        number: SyncMark(end=end, digest=replicas[number].digest_of(Offset(end - 1)))
+        number: SyncMark(end=end, digest=replicas[number].changelog.digest(Offset(end - 1)))
         for number, end in ends.items()
         if end
     }

@@ -29,7 +29,7 @@ def spoil(
     replica: Replica, key: bytes, row: bytes | None = None, family: str | None = None
 ) -> bytes:
     """Changes a row behind the replica's back, or deletes it; returns the row of before."""
-    family, batch = family or replica.shown_families().name, replica.engine.batch()
+    family, batch = family or replica.views.families.name, replica.engine.batch()
     before = replica.engine.get(family, key) or b""
     if row is None:
         batch.delete(family, key)

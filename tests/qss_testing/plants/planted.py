@@ -61,10 +61,10 @@ PLANTS = (
                 "None",
             ),
             Change(
-                f"{_STORE}/replicas/replica.py",
+                f"{_STORE}/replicas/apply/apply_loop.py",
                 "        self._changelog.is_cut_owed = True\n        self._parts.wake.set()\n",
-                "        settings = self._apply_loop.settings\n"
-                "        while self._changelog.cut(settings, self.machine.open_floor):\n"
+                "        machine = self._parts.machine\n"
+                "        while self._changelog.cut(self.settings, machine.open_floor):\n"
                 "            pass\n",
             ),
         ),
@@ -258,8 +258,8 @@ PLANTS = (
         "an edited retention reaches no replica that runs",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "        self._apply_loop.settings = settings\n",
+                f"{_STORE}/replicas/opening/take_assignment.py",
+                "    replica.apply_loop.settings = settings\n",
                 "",
             ),
         ),
@@ -303,11 +303,10 @@ PLANTS = (
         "a count is of rows that are not shown",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "        return self._views.approximate_count()\n",
-                "        generation = self.machine.participant.data_generation + 1\n"
-                "        families = self._parts.families_of(generation)\n"
-                "        return families.approximate_count(self.engine, -1)\n",
+                f"{_STORE}/replicas/views/view_maker.py",
+                "        return self.families.approximate_count(self._engine, self.view.stream",
+                "        after = ColumnFamilies.of(self.definition, self._generation + 1)\n"
+                "        return after.approximate_count(self._engine, self.view.stream",
             ),
         ),
         "tests/integration/test_writes_rules.py"

@@ -29,7 +29,7 @@ BATCH_PLANTS = (
             Change(
                 _COORDINATION,
                 "        replica, coordinator = active_coordinator(self._pod)\n"
-                "        replica.check_active(request.epoch)\n",
+                "        replica.acting.check(request.epoch)\n",
                 "        coordinator = self._pod.registry.replicas[0].machine.coordinator\n",
             ),
             Change(
@@ -163,8 +163,8 @@ BATCH_PLANTS = (
         (
             Change(
                 _PARTICIPATION,
-                "            shown = asyncio.create_task(replica.wait_until_shown(part.sequence))\n"
-                "            return AppendWait(replica, shown)\n",
+                "            shown = replica.current_view.reaches(part.sequence)\n"
+                "            return AppendWait(replica, asyncio.create_task(shown))\n",
                 "            return None\n",
             ),
         ),
@@ -255,11 +255,11 @@ BATCH_PLANTS = (
         "a snapshot is taken while a commit is applied",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
+                f"{_STORE}/replicas/apply/checkpoints.py",
                 "        async with self._parts.changing:\n"
-                "            self._changelog.pin = (self.log.applied, self._now_s() + _PIN_S)\n"
-                "            await run_blocking(self.engine.checkpoint, path)\n",
-                "        await run_blocking(self.engine.checkpoint, path)\n",
+                "            changelog.pin = (changelog.log.applied, self._pinned_until_s())\n"
+                "            await run_blocking(engine.checkpoint, path)\n",
+                "        await run_blocking(engine.checkpoint, path)\n",
             ),
         ),
     ),
@@ -268,7 +268,7 @@ BATCH_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/format_change.py",
-                "        async with self._changing.of_format():\n"
+                "        async with self._parts.changing.of_format():\n"
                 "            families, view = self._views.families, self._views.view\n",
                 "        if True:\n"
                 "            families, view = self._views.families, self._views.view\n",

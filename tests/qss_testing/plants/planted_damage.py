@@ -133,9 +133,9 @@ DAMAGE_PLANTS = (
         "a loss that was accepted in the log does not count",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "                elif isinstance(command, AcceptLoss):\n"
-                "                    last = max(last, command.held.sequence)\n",
+                f"{_STORE}/replicas/rollback_check.py",
+                "            elif isinstance(command, AcceptLoss):\n"
+                "                last = max(last, command.held.sequence)\n",
                 "",
             ),
         ),
@@ -170,8 +170,8 @@ DAMAGE_PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/rollback_check.py",
-                "        if replica.begins_epoch and held < self.completed:\n",
-                "        if replica.begins_epoch and held < 0:\n",
+                "        if replica.acting.begins_epoch and held < self.completed:\n",
+                "        if replica.acting.begins_epoch and held < 0:\n",
             ),
         ),
         "tests/simulation/test_scenarios.py::test_a_scenario_holds"

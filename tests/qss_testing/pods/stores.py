@@ -225,7 +225,7 @@ class Cluster:
             for number in range(self.partitions):
                 active = self.active(number)
                 try:
-                    active.check_active()
+                    active.acting.check()
                 except NotReadyError:
                     return False
                 if any(one.log.applied != active.log.end for one in self.replicas(number)):

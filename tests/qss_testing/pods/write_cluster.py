@@ -143,7 +143,7 @@ class WriteCluster:
         def is_led() -> bool:
             try:
                 for partition in range(self.definition.partitions):
-                    self.replica(partition).check_active()
+                    self.replica(partition).acting.check()
             except NotReadyError:
                 return False
             return True

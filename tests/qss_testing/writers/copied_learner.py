@@ -33,7 +33,7 @@ async def with_a_copied_learner(
         for batch in range(1, 4):
             await write(writer, epoch, batch, {0: {f"k{batch}".encode(): b"x" * 1000}})
         active = replica_of(cluster, 0)
-        active.cut_soon()
+        active.apply_loop.cut_soon()
         await wait_until_async(lambda: active.log.start > 8)
         await cluster.start_pod(1)
         await cluster.assign(cluster.configurations)

@@ -92,7 +92,7 @@ def read(
     if role is not Role.ACTIVE:
         _check_role(replica, pod, options)
     elif options.require_active:
-        replica.check_active()
+        replica.acting.check()
     view = replica.view
     if view is None:
         why = replica.failure.message if replica.failure else "it is being opened"
@@ -113,7 +113,7 @@ def read(
     reading = Reading(partition, pod.name, role, replica.log.configuration, view, replica)
     produced = produce(reading)
     if options.require_active:
-        replica.check_active()  # The lease may have run out while the rows were read.
+        replica.acting.check()  # The lease may have run out while the rows were read.
     return reading, produced
 
 
@@ -144,7 +144,7 @@ def _elsewhere(
 
 def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
     if replica.role is Role.ACTIVE:
-        replica.check_active()  # One that was deposed does not know how old its state is.
+        replica.acting.check()  # One that was deposed does not know how old its state is.
     elif replica.following.stale_s() > max_staleness_s:
         raise TooStaleError(
             f"the standby of partition {replica.partition} was not level with its active within "

@@ -55,7 +55,7 @@ def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | N
 
 def estimate_count(reading: Reading) -> int:
     """The approximate number of keys."""
-    return reading.replica.approximate_count()
+    return reading.replica.views.approximate_count()
 
 
 class KeyScan:

@@ -1,6 +1,6 @@
 """Brings the entries of one replica's changelog into its database, in order.
 
-1. `replica` makes `replica_parts`, which all modules here share, and starts `apply_loop` as a task.
+1. `replica` loads `replica_parts`, which all modules here share, and starts `apply_loop` as a task.
    It runs `replica_recovery` once: a plan of steps from the opened database to a replica that
    serves. A full disk interrupts the plan, and it is made again; a step that was done changes
    nothing then.
@@ -11,8 +11,8 @@
 4. `pending_entries` sets the outcome, which the waiting request gets. An entry of an earlier
    process has no future: the loop reads it from the changelog.
 
-A commit holds the lock `changing` from its first row until readers see it, as does all other code
-that moves rows or changes their format.
+A commit holds the lock `changing` (`row_lock`) from its first row until readers see it, as does all
+other code that moves rows, changes their format or copies the database (`checkpoints`).
 
 Any other error than a full disk ends the loop: `replica_health` keeps the failure, and all pending
 requests get it. A full disk only delays: entries stay in the log, and the loop tries again each

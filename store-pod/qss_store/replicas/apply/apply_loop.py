@@ -48,6 +48,15 @@ class ApplyLoop:
         """Whether the tail of the log at the start is applied."""
         return self._recovery.is_done
 
+    @property
+    def replica_timeout_s(self) -> float:
+        return self.settings.replica_timeout_ms / 1000
+
+    def cut_soon(self) -> None:
+        """Has the loop delete the entries that the changelog's retention allows to delete."""
+        self._changelog.is_cut_owed = True
+        self._parts.wake.set()
+
     async def run(self) -> None:
         """Recovers the replica and applies new entries, until a failure ends the loop."""
         while True:

@@ -93,6 +93,11 @@ class ReplicaHealth:
             _LOG.warning("partition %s does not keep it: %s", self._partition, error.message)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the failure does not pass by itself, as a full disk does."""
+        return self.failure is not None and not isinstance(self.failure, DiskFullError)
+
+    @property
     def has_stopped(self) -> bool:
         """Whether the failure neither passes by itself nor is an end that somebody asked for."""
         return self.failure is not None and not isinstance(

@@ -1,24 +1,28 @@
 """The parts that a replica shares with its recovery and its apply loop."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from qss_core.model import Offset, PartitionConfiguration
+from qss_core.errors import StoreError
+from qss_core.model import Offset, PartitionConfiguration, StoreDefinition
 from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
+from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.format_change import RowLock
 from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.storage.commit_rows.index_build import IndexBuild
-from qss_store.storage.engine import Engine
+from qss_store.storage.engine import META, Engine
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import (
     is_kept,
+    newest_configuration,
     put_configuration,
     put_database_id,
     put_definition,
@@ -38,12 +42,53 @@ class ReplicaParts:
     index_build: IndexBuild
     recent: DecodedEntries
     pending: PendingEntries
+    current_view: CurrentView
     views: ViewMaker
     uncommitted: UncommittedRows
     dropped: DroppedRows[int]
     health: ReplicaHealth
     wake: asyncio.Event  # Set when the apply loop has work to do.
     changing: RowLock
+
+    @classmethod
+    def load(
+        cls,
+        definition: StoreDefinition,
+        configuration: PartitionConfiguration,
+        engine: Engine,
+        context: PodContext,
+        refusal: Callable[[], StoreError | None],
+    ) -> "ReplicaParts":
+        """The parts of a replica as its database has them; `refusal` ends the waits of readers."""
+        meta = dict(engine.scan(META))
+        configuration = newest_configuration(meta, definition, configuration, context.pod)
+        partition = configuration.partition
+        machine, migration = Machine.load(partition, meta), Migration(engine, meta)
+        current_view, generation = CurrentView(refusal), machine.participant.data_generation
+        views = ViewMaker(definition, current_view, engine, migration, context.indexing, generation)
+        changelog = Changelog(
+            engine, context.pod, configuration, meta, context.clock, context.syncs
+        )
+        recent, wake = DecodedEntries(context.recent), asyncio.Event()
+        return cls(
+            context=context,
+            engine=engine,
+            changelog=changelog,
+            machine=machine,
+            migration=migration,
+            index_build=IndexBuild(engine, meta, partition, context.slices),
+            recent=recent,
+            pending=PendingEntries(changelog, recent, wake, context.send),
+            current_view=current_view,
+            views=views,
+            uncommitted=UncommittedRows(
+                machine, views, engine, recent.peek, context.uncommitted, context.slices
+            ),
+            dropped=DroppedRows[int](),
+            health=ReplicaHealth(partition, engine, meta),
+            wake=wake,
+            changing=RowLock(),
+        )
 
     def families(self) -> ColumnFamilies:
         """The column families of the applied state."""

@@ -277,7 +277,7 @@ class Opening:
                 f"the changelog ends at entry {replica.log.end - 1}, but entry {last} was synced: "
                 "these files are older than the data; bring the newer files back"
             )
-        found = None if mark.digest is None else replica.digest_of(last)
+        found = None if mark.digest is None else replica.changelog.digest(last)
         if found is not None and found != mark.digest:
             raise CorruptionError(
                 f"entry {last} of the changelog is not the entry that was synced: these files are "

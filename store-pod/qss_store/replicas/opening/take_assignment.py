@@ -15,8 +15,9 @@ def take_configuration(
 
     Raises StaleEpochError. Raises DiskFullError: then the whole assignment is taken later.
     """
+    replica.apply_loop.settings = settings
     try:
-        return replica.reconfigure(configuration, settings)
+        return replica.epochs.take(configuration)
     except (StaleEpochError, DiskFullError):
         raise
     except StoreError as error:
@@ -36,7 +37,7 @@ async def taking_definition(
     prepared = []
     async with AsyncExitStack() as stack:
         for replica in replicas:
-            if replica.definition == definition or _has_failed(replica):
+            if replica.definition == definition or replica.health.has_failed:
                 continue
             try:
                 await stack.enter_async_context(replica.format_change.redefining(definition))
@@ -51,10 +52,6 @@ async def taking_definition(
             replica.format_change.redefine(definition)
 
 
-def _has_failed(replica: Replica) -> bool:
-    return replica.failure is not None and not isinstance(replica.failure, DiskFullError)
-
-
 def _fail(replica: Replica, error: StoreError) -> None:
-    if not _has_failed(replica):
+    if not replica.health.has_failed:
         replica.fail(error)

@@ -2,8 +2,9 @@
 
 The rules are those of `replication`; a `replica` owns one object of each class here:
 
-1. `active_service` takes a new configuration. It lets the active act once the older one has stopped
-   or its lease has run out. An active that started again asks for a new epoch before it acts.
+1. `epoch_service` takes a new configuration, and makes the epoch of an active durable.
+   `active_service` lets the active act once the older one has stopped or its lease has run out. An
+   active that started again asks for a new epoch before it acts.
 2. `follower_progress` is the active's side: from which entry on each follower gets the log, and
    which followers have to be made anew. Before it sends entries to a follower in an epoch, it asks
    for its hello: the answer names the database, and says that the follower keeps the epoch durably.

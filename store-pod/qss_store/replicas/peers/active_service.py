@@ -3,7 +3,7 @@
 import asyncio
 
 from qss_core.errors import NotReadyError, StoreError
-from qss_core.model import Epoch, Offset, Role
+from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.peers.follower_progress import FollowerProgress
@@ -11,6 +11,7 @@ from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replication import log as logs
 
 _BEGIN_AGAIN_S = 0.05
+_PATIENCE = 3  # Times `replicaTimeout`, for an active that no standby has compared itself with.
 
 
 class ActiveService:
@@ -79,6 +80,23 @@ class ActiveService:
         except StoreError:
             return False
         return True
+
+    def silent_followers(self, timeout_s: float) -> tuple[Ordinal, ...]:
+        """The in-sync followers without which this active would go on.
+
+        While the active does not know whether its own volume went back, one of those followers may
+        be the only replica with all that was acknowledged: it is waited for for longer.
+        """
+        if self._changelog.log.role is not Role.ACTIVE or not self._changelog.may_act:
+            return ()
+        if self._following.is_compared:
+            return self._followers.silent(timeout_s)
+        return self._followers.silent(_PATIENCE * timeout_s, with_lost=False)
+
+    def is_held_up(self, timeout_s: float) -> bool:
+        """Whether this active waits for a learner that does not catch up."""
+        is_active = self._changelog.log.role is Role.ACTIVE
+        return is_active and self._followers.is_held_up(timeout_s)
 
     def configured(self, before: logs.Log) -> None:
         """The log has a newer configuration than `before`."""

@@ -5,7 +5,6 @@ database keeps that in its place, until all rows were compared.
 """
 
 import logging
-from collections.abc import Mapping
 
 from qss_core.errors import StoreError
 from qss_core.model import PartitionConfiguration
@@ -22,16 +21,11 @@ _WAITS = b""  # The value where rows wait for a comparison without an alarm.
 class UnlikeAlarm:
     """The alarm of one replica. `ReplicaHealth` has it in memory, and says what is waited for."""
 
-    def __init__(
-        self,
-        health: ReplicaHealth,
-        engine: Engine,
-        meta: Mapping[bytes, bytes],
-    ) -> None:
+    def __init__(self, health: ReplicaHealth, engine: Engine) -> None:
         """Tells `health` what the database keeps; a start writes nothing."""
         self._health = health
         self._engine = engine
-        kept = meta.get(_UNLIKE)
+        kept = engine.get(META, _UNLIKE)
         health.waits_for_comparison = kept == _WAITS
         health.unlike = decode(kept, UnlikeRows) if kept else None
 

@@ -71,7 +71,7 @@ class PeerSender:
         while True:
             self.wake.clear()
             for replica in list(self._registry.replicas.values()):
-                replica.keep_epoch()
+                replica.epochs.keep()
             replicas = self._replicas()
             try:
                 if not await self._round(replicas):
@@ -90,7 +90,7 @@ class PeerSender:
             for one in replicas
             if one.followers.greets(self._peer)
             and not one.acting.asks_for_epoch
-            and not one.has_failed
+            and not one.health.has_failed
             and self._registry.is_the_data(one)
         ]
 

@@ -71,7 +71,7 @@ class Receiver:
             raise MalformedRequestError(f"a comparison is of 0 to {ROWS_MAX} rows")
         with suppress(TimeoutError):
             async with asyncio.timeout(_COMPARE_WAIT_S):
-                await replica.wait_until_shown(request.sequence)
+                await replica.current_view.reaches(request.sequence)
         view = replica.view
         if view is None or view.sequence != request.sequence:
             return CompareAnswer(digest=None)

@@ -54,7 +54,7 @@ class Snapshots:
     async def begin(self, request: SnapshotRequest) -> SnapshotManifest:
         """Makes a snapshot of a partition's active; its entries are durable here.
 
-        Raises as `Replica.check_active`, OverloadedError while other learners read snapshots, and
+        Raises as `ActiveService.check`, OverloadedError while other learners read snapshots, and
         DiskFullError.
         """
         self._check(request.store_id)
@@ -69,7 +69,7 @@ class Snapshots:
             if len(self._held) >= _AT_ONCE_MAX:
                 raise OverloadedError(f"{_AT_ONCE_MAX} snapshots are being read: try again")
             replica = self._pod.registry.local(partition)
-            replica.check_active(request.configuration.epoch)
+            replica.acting.check(request.configuration.epoch)
             name = uuid.uuid4().hex
             path = self._directory / name
             await run_blocking(make_directory, self._directory)
@@ -85,8 +85,8 @@ class Snapshots:
             return SnapshotManifest(snapshot=name, files=files)
 
     async def _make(self, replica: Replica, path: Path) -> tuple[SnapshotFile, ...]:
-        await replica.checkpoint(path)
-        replica.check_active()
+        await replica.checkpoints.make(path)
+        replica.acting.check()
         return await run_blocking(_files_in, path)
 
     def check_part(self, request: SnapshotPartRequest) -> None:
@@ -128,7 +128,7 @@ class Snapshots:
         """A frame that was read; its snapshot is in use."""
         held.used_s = self._now_s()
         if (replica := self._pod.registry.replicas.get(held.partition)) is not None:
-            replica.go_on_keeping_entries()
+            replica.checkpoints.keep_entries()
         try:
             found = await frame
         except FileNotFoundError as error:

@@ -9,7 +9,9 @@ from qss_store.storage.views.read_view import ReadView
 
 
 class CurrentView:
-    def __init__(self) -> None:
+    def __init__(self, refusal: Callable[[], StoreError | None]) -> None:
+        """`refusal` returns the error that waiting requests get; None while they may wait."""
+        self._refusal = refusal
         self.view: ReadView | None = None
         self._waiting: dict[asyncio.Event, None] = {}  # The first that came is woken first.
         self._is_closed = False
@@ -26,17 +28,17 @@ class CurrentView:
         for waiting in self._waiting:
             waiting.set()
 
-    async def reaches(self, sequence: Sequence, failure: Callable[[], StoreError | None]) -> None:
+    async def reaches(self, sequence: Sequence) -> None:
         """Waits until readers see that batch.
 
-        Raises the replica's `failure`, and NotReadyError where the replica is closed.
+        Raises the replica's refusal, and NotReadyError where the replica is closed.
         """
         changed = asyncio.Event()
         self._waiting[changed] = None
         try:
             while self.view is None or self.view.sequence < sequence:
-                if stopped := failure():
-                    raise stopped
+                if refusal := self._refusal():
+                    raise refusal
                 if self._is_closed:
                     raise NotReadyError("the pod is stopping: try again")
                 await changed.wait()

@@ -11,16 +11,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import is_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
 from qss_core.formats.values import Format
-from qss_core.model import Offset, StoreDefinition
+from qss_core.model import Offset
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
+from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, store_slices
 from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
-from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.placed import Placing
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.storage.views.indexed import IndexedView
@@ -33,23 +33,6 @@ from qss_store.transactions.machine import Machine
 from qss_store.transactions.staged import Clocks, StagedChunk
 
 _Puts = defaultdict[str, GrowingRows]
-
-
-class Committed(Protocol):
-    """The members of a replica that concern its rows."""
-
-    machine: Machine
-
-    @property
-    def definition(self) -> StoreDefinition:
-        """The store, in the format that readers see."""
-
-    @property
-    def view(self) -> ReadView | None:
-        """The state that readers of committed rows see."""
-
-    def shown_families(self) -> ColumnFamilies:
-        """The column families of the rows that readers see."""
 
 
 class _State(NamedTuple):
@@ -82,14 +65,16 @@ class UncommittedRows:
 
     def __init__(
         self,
-        replica: Committed,
+        machine: Machine,
+        views: ViewMaker,
         engine: Engine,
         decoded: Callable[[Offset], Payload | None],
         memory: UncommittedMemory,
         limits: SliceLimits,
     ) -> None:
         """`decoded` returns the rows of an entry if they are kept in memory."""
-        self._replica = replica
+        self._machine = machine
+        self._views = views
         self._engine = engine
         self._decoded = decoded
         self._memory = memory
@@ -137,21 +122,21 @@ class UncommittedRows:
             ) from error
 
     def _is_ready(self) -> bool:
-        view = self._replica.view
+        view = self._views.view
         if view is None:
             return True  # The read raises NotReadyError, as the replica does not serve.
         state = self._state(view)
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
     def _state(self, view: ReadView) -> _State:
-        chunks, clocks = self._replica.machine.participant.uncommitted()
+        chunks, clocks = self._machine.participant.uncommitted()
         return _State(view.applied, view.format, clocks, chunks)
 
     # --- Placing rows
 
     async def _make(self) -> None:
         """Places the current staged rows; stops where the state has changed meanwhile."""
-        view = self._replica.view
+        view = self._views.view
         assert view is not None, "what is not ready has a view"
         state = self._state(view)
         before = self._made
@@ -161,7 +146,7 @@ class UncommittedRows:
         self._index_bytes = before.index_bytes
         self._memory.check(size + self._index_bytes)
         puts: _Puts = defaultdict(GrowingRows)
-        present = _Beneath(self._replica, before.rows, puts)
+        present = _Beneath(self._views, before.rows, puts)
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
@@ -190,7 +175,7 @@ class UncommittedRows:
             return False
         if payload is None:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
-        families = self._replica.shown_families()
+        families = self._views.families
         stamp = chunk.wall_time_ms
         for part in store_slices([payload], state.format, stamp, placing, self._limits):
             if part.keys:
@@ -206,7 +191,7 @@ class UncommittedRows:
 
     def _is_current(self, state: _State) -> bool:
         """Whether the placed rows are still right: the state is the same, or has more chunks."""
-        view = self._replica.view
+        view = self._views.view
         return view is not None and self._state(view).follows(state)
 
     def _placing(
@@ -220,7 +205,7 @@ class UncommittedRows:
         plan = CommitPlan(
             payloads=(),
             default_timestamp_ms=chunk.wall_time_ms,
-            data_generation=self._replica.machine.participant.data_generation,
+            data_generation=self._machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
             stream_time_before=state.clocks.stream_time,  # That before the batch.
@@ -228,8 +213,7 @@ class UncommittedRows:
             changes={},
             records=chunk.records,
         )
-        replica = self._replica
-        return placing_of(replica.definition, replica.shown_families(), plan, present)
+        return placing_of(self._views.definition, self._views.families, plan, present)
 
     # --- The view
 
@@ -239,7 +223,7 @@ class UncommittedRows:
         return view.over(self._snapshot(view.snapshot, made), made.clocks.stream_time, told)
 
     def _snapshot(self, rows: FamilyView, made: _Made) -> FamilyView:
-        families = self._replica.shown_families()
+        families = self._views.families
         segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
         others = made.rows.get(families.name, NO_ROWS)
         if isinstance(rows, VersionedView):
@@ -256,8 +240,8 @@ class UncommittedRows:
 class _Beneath:
     """The rows below the next staged row: committed rows with earlier staged rows over them."""
 
-    def __init__(self, replica: Committed, below: Mapping[str, SortedRows], puts: _Puts) -> None:
-        self._replica = replica
+    def __init__(self, views: ViewMaker, below: Mapping[str, SortedRows], puts: _Puts) -> None:
+        self._views = views
         self._below = below
         self._puts = puts
 
@@ -272,9 +256,9 @@ class _Beneath:
         return OverlaidView(below, self._puts.get(family, NO_ROWS))
 
     def _committed(self) -> dict[str, FamilyView]:
-        view = self._replica.view  # Read each time: a move of rows publishes another view.
+        view = self._views.view  # Read each time: a move of rows publishes another view.
         assert view is not None, "there is a committed state"
-        families, rows = self._replica.shown_families(), view.snapshot
+        families, rows = self._views.families, view.snapshot
         if not isinstance(rows, VersionedView):
             return {families.name: rows}
         segments = rows.history.segments.items()

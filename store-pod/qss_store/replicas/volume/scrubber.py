@@ -55,7 +55,7 @@ class Scrubber:
         """Reads all rows of the replicas that serve and whose last pass ended long ago."""
         for partition in sorted(self._replicas):
             replica = self._replicas.get(partition)
-            if replica is None or replica.view is None or replica.has_failed:
+            if replica is None or replica.view is None or replica.health.has_failed:
                 continue
             if self._is_due(replica):
                 await self._pass(partition, replica)

@@ -114,7 +114,7 @@ class SyncMarks:
             changed = self._is_owed or bool(self._renewed)
             for partition, replica in list(self._replicas.items()):
                 held = self._marks.get(partition)
-                end = replica.settled_end
+                end = replica.changelog.settled_end
                 if end == 0 or (held is not None and held.end >= end):
                     continue
                 if partition not in self._renewed and not self._is_the_data(replica):
@@ -146,6 +146,6 @@ class SyncMarks:
 
 
 async def _marked(replica: Replica, end: Offset) -> SyncMark:
-    digest = replica.digest_of(Offset(end - 1))
+    digest = replica.changelog.digest(Offset(end - 1))
     files = await run_blocking(replica.engine.mark)
     return SyncMark(end=end, digest=digest, files=files)

@@ -114,5 +114,5 @@ async def test_the_log_is_cut_behind_the_entries_that_are_applied() -> None:
         for _ in range(3):
             await replica.append(Barrier())
         assert replica.log.start == 0
-        replica.cut_soon()
+        replica.apply_loop.cut_soon()
         await wait_until_async(lambda: replica.log.start == replica.log.end)

@@ -10,8 +10,8 @@ from qss_store.replicas.views.current_view import CurrentView
 
 
 async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
-    shown = CurrentView()
-    waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: None))
+    shown = CurrentView(lambda: None)
+    waiting = asyncio.ensure_future(shown.reaches(Sequence(1)))
     await asyncio.sleep(0)
     shown.close()
     with pytest.raises(NotReadyError, match="try again"):
@@ -19,9 +19,9 @@ async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
 
 
 async def test_who_waits_is_told_why_the_replica_stopped() -> None:
-    shown = CurrentView()
     failures: list[StoreError | None] = [None]
-    waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: failures[0]))
+    shown = CurrentView(lambda: failures[0])
+    waiting = asyncio.ensure_future(shown.reaches(Sequence(1)))
     await asyncio.sleep(0)
     failures[0] = DiskFullError("full")
     shown.wake()

@@ -25,12 +25,16 @@ class NoFiles:
 
 @dataclass(slots=True)
 class Log:
-    """The parts of a replica that sync marks look at."""
+    """The parts of a replica, and of its changelog, that sync marks look at."""
 
     settled_end: int
     engine: Any = field(default_factory=NoFiles)
 
-    def digest_of(self, offset: Offset) -> int:
+    @property
+    def changelog(self) -> "Log":
+        return self
+
+    def digest(self, offset: Offset) -> int:
         return offset
 
 
