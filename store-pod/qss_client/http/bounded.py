@@ -13,11 +13,12 @@ async def read_bounded(
 
     `took` is called with the bytes of each part, and may raise to refuse the part.
     """
-    body = bytearray()
+    body, received = list[bytes](), 0
     async for part in parts:
         if took is not None:
             took(len(part))
-        body += part
-        if len(body) > bytes_max:
+        received += len(part)
+        if received > bytes_max:
             raise too_large()
-    return bytes(body)
+        body.append(part)
+    return b"".join(body)
