@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 )
 
 from qss_store.storage.engine import CHANGELOG, FIXED_FAMILIES, META, Engine
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_testing.memory_engine import MemoryEngine
 
 MakeEngine = Callable[[], Engine]
 ROWS = "rows"

@@ -8,10 +8,10 @@ import pytest
 
 from qss_core.formats.values import Format
 from qss_store.storage.engine import Engine
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.storage.views.converted import ConvertedView, Older
 from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import Cluster, Put, commit_rows
 from qss_testing.reference.migrations import STEP_ROWS, change_format, only_replica, shown
 

@@ -13,9 +13,9 @@ from qss_core.formats.timed_keys import encode_session_key, encode_window_key
 from qss_core.formats.values import Format, Record
 from qss_core.model import PartitionId, StoreType
 from qss_core.spec.resource import formats_of
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import RocksDbEngine
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import (
     Cluster,
     Put,

@@ -10,10 +10,10 @@ from qss_core.formats.timed_keys import encode_window_key
 from qss_core.formats.values import Format
 from qss_core.model import Offset, Sequence, StoreType
 from qss_core.positions import Position
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.views.read_view import ReadView
 from qss_store.storage.views.row_digest import digest_between, digest_next
 from qss_store.storage.views.segmented import SegmentedView
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000

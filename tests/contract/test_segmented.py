@@ -12,9 +12,9 @@ from qss_core.formats.segments import Segments, segments_of
 from qss_core.formats.timed_keys import TIME_MAX, encode_session_key, encode_window_key
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.engine import Engine
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.storage.views.segmented import SegmentedView
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000

@@ -32,7 +32,6 @@ from qss_store.replication.entries import Payload, decode_entry, encode_entry
 from qss_store.replication.follower import Append, SentEntry, StepBack
 from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.engine import META, Batch, PassingError
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.transactions.commands import (
     Abort,
     Command,
@@ -44,6 +43,7 @@ from qss_store.transactions.commands import (
 )
 from qss_store.transactions.machine import Outcome
 from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration
 from qss_testing.waiting import wait_until_async

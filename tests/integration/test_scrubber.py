@@ -14,8 +14,8 @@ from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.settings import Settings
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_testing.fakes.virtual_time import ForwardLoop, SetClock
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration, open_rocksdb
 from qss_testing.pods.write_cluster import WriteCluster, replica_of, write_cluster

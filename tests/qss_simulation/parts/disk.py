@@ -16,7 +16,7 @@ from qss_core.errors import CorruptionError, DiskFullError
 from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.trace import Trace
 from qss_store.storage.engine import FIXED_FAMILIES, Batch, Engine
-from qss_store.storage.memory_engine import CHECKPOINT, MemoryBatch, MemoryEngine
+from qss_testing.memory_engine import CHECKPOINT, MemoryBatch, MemoryEngine
 
 _NAME = "engine-id"
 

@@ -12,7 +12,7 @@ from sortedcontainers import SortedDict
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.storage.engine import Batch, Engine, FamilyView, SyncedFiles
-from qss_store.storage.memory_engine import MemoryBatch, MemoryEngine
+from qss_testing.memory_engine import MemoryBatch, MemoryEngine
 
 
 class Crash(BaseException):

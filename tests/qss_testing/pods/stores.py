@@ -47,13 +47,13 @@ from qss_store.replicas.replica import Replica
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
 from qss_store.writes.pod_services import PodServices, build_pod
 from qss_testing.clients.counted_fast_path import CountedFastPath
 from qss_testing.clients.near_peers import NearPeers
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.ports import PortsByOrdinal
 from qss_testing.waiting import wait_until_async
 

@@ -22,9 +22,9 @@ from qss_store.replication.entries import EntryHead, decode_head, encode_offset
 from qss_store.storage.commit_rows.commit_writer import APPLIED
 from qss_store.storage.database_files import make_directory
 from qss_store.storage.engine import CHANGELOG, META, Engine
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.transactions.commands import Abort
 from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.memory_engine import MemoryEngine
 
 POD = Ordinal(0)
 ABORT = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))

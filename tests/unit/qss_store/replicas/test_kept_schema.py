@@ -19,7 +19,7 @@ from qss_core.model import (
 from qss_core.wire.messages import encode
 from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.replicas.volume.kept_files import Volume
-from qss_store.storage.memory_engine import MemoryEngine
+from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration, make_definition
 

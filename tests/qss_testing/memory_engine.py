@@ -66,7 +66,7 @@ class MemoryEngine:
     def batch(self) -> MemoryBatch:
         return MemoryBatch()
 
-    def write(self, batch: Batch, *, makes_room: bool = False) -> None:  # noqa: ARG002
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         assert isinstance(batch, MemoryBatch), "a batch belongs to its engine"
         unknown = {family for family, _, _ in batch.writes} - self._families.keys()
         assert not unknown, f"no such family: {unknown}"
