@@ -73,7 +73,7 @@ async def test_damaged_files_lose_only_their_partition_and_the_loss_can_be_accep
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         flush(database_of(tmp_path))
         spoil(database_of(tmp_path))

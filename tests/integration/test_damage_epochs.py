@@ -14,7 +14,7 @@ async def behind_an_open(directory: Path) -> AsyncIterator[tuple[WriteCluster, i
     """A store whose partition 0 forgot the opening of a run, and the writer epoch of that run."""
     async with cluster_of(directory) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.copytree(directory / "0", directory / "backup")
         await cluster.start_pod(0)

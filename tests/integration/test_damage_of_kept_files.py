@@ -82,7 +82,7 @@ async def test_what_is_whole_is_served_where_the_loss_of_a_partition_is_accepted
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         empty(tmp_path / "0" / "assignment.json")
         shutil.rmtree(tmp_path / "0" / "partitions" / "2")
@@ -103,13 +103,13 @@ async def test_files_that_lost_synced_rows_are_missed_without_the_assignment_too
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         database = tmp_path / "0" / "partitions" / "2"
         shutil.copytree(database, tmp_path / "older")
         await cluster.start_pod(0)
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.rmtree(database)
         (tmp_path / "older").rename(database)

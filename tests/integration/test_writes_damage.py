@@ -211,7 +211,7 @@ async def test_a_restart_on_a_full_volume_serves_whole_partitions(
             isinstance(one.failure, DiskFullError) for one in held.pod.registry.replicas.values()
         )
         full = False
-        held.coordination.go_on()
+        held.coordination.driver.go_on()
         await wait_until_async(
             lambda: all(
                 one.view is not None and one.view.sequence == 2
@@ -242,7 +242,7 @@ async def test_a_write_ahead_log_that_lost_synced_rows_is_damage(
         tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
     ) as cluster:
         await write(cluster, 3, ROWS)
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.pods[0].pod.marks.round(cluster.definition.store_id)
         database = tmp_path / "0" / "partitions" / str(SPOILT)
         shutil.copytree(database, tmp_path / "copy")  # The files at a power loss.

@@ -365,7 +365,7 @@ async def test_a_log_is_cut_on_a_full_volume_too(tmp_path: Path) -> None:
         writer = cluster.writer()
         epoch = await writer.epoch()
         (await writer.commit(epoch, 0, {})).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         for engine in engines:
             engine.is_full = True
         (await writer.commit(epoch, 1, {})).problem(507, "DISK_FULL")

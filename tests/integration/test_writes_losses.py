@@ -103,7 +103,7 @@ async def test_writers_that_partition_0_has_lost_are_known_by_their_last_batch(
         newer = cluster.writer(name="newer")
         epoch = await newer.epoch("run-n", "query-n")
         (await newer.commit(epoch, 7, {})).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.rmtree(tmp_path / "0")
         (tmp_path / "backup").rename(tmp_path / "0")
@@ -148,7 +148,7 @@ async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(1)
         shutil.copytree(tmp_path / "1", tmp_path / "backup")
         await cluster.start_pod(1)
@@ -165,7 +165,7 @@ async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
         await cluster.start_pod(1)
         coordinator = cluster.replica(0).machine.coordinator
         assert coordinator is not None
-        cluster.pods[0].coordination.go_on()
+        cluster.pods[0].coordination.driver.go_on()
         await wait_until_async(lambda: cluster.rows(2)[b"k"] == b"2")
         assert coordinator.unfinished is not None
         (await accept(cluster, 1)).json()
@@ -181,7 +181,7 @@ async def test_a_lost_partition_begins_empty_after_its_loss_is_accepted(
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(1)
         database = tmp_path / "1" / "partitions" / "1"
         if what == "directory":
@@ -244,7 +244,7 @@ async def test_a_failed_acceptance_reports_no_batch_as_completed(
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         (tmp_path / "0" / "partitions" / "0").rename(tmp_path / "aside")
         open_engine, is_full = cluster.open_engine, False
@@ -273,7 +273,7 @@ async def test_a_rebuild_after_the_loss_of_partition_0_is_written(tmp_path: Path
     """The rebuild has the number of an applied batch, whose query partition 0 has lost."""
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.rmtree(tmp_path / "0" / "partitions" / "0")
         await cluster.start_pod(0)
@@ -321,7 +321,7 @@ async def test_the_losses_of_a_volume_are_accepted_one_partition_after_the_other
     async with cluster_of(tmp_path, pods=2) as cluster:
         (await write(cluster, 0, b"1")).json()
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.rmtree(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)

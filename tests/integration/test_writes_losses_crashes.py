@@ -99,7 +99,7 @@ async def test_an_acceptance_whose_mark_cannot_be_written_can_be_repeated(
         tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
     ) as cluster:
         await write(cluster, 0, b"1")
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await killed_pod(cluster, tmp_path, 0)
         shutil.rmtree(tmp_path / "0" / "partitions" / "1")
         await cluster.start_pod(0)
@@ -134,7 +134,7 @@ async def test_an_interrupted_acceptance_leaves_the_partition_lost(
             rows: Rows = {b"k": b"%d" % batch}
             chunks = await cluster.writer().stage(first, batch, f"{first}.t{batch}.0", {0: rows})
             (await cluster.writer().commit(first, batch, chunks)).json()
-            await cluster.pods[0].coordination.finish()
+            await cluster.pods[0].coordination.driver.finish()
         await killed_pod(cluster, tmp_path, 0)
         if what == "directory":
             shutil.rmtree(tmp_path / "0" / "partitions" / "0")
@@ -168,7 +168,7 @@ async def test_an_interrupted_acceptance_leaves_the_partition_lost(
 async def test_a_partition_that_is_being_opened_is_not_lost(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(1)
         open_engine, begun = cluster.open_engine, asyncio.Event()
         loop, go_on = asyncio.get_running_loop(), asyncio.Event()
@@ -222,13 +222,13 @@ async def test_a_participant_takes_the_batch_in_flight_after_its_loss_is_accepte
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await back_up(cluster, tmp_path, 1)
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await put_back(cluster, tmp_path, 1, "backup")
         await decided_with_its_rows(cluster, 2, {b"k": b"3", b"only-in-3": b"3"})
-        cluster.pods[0].coordination.go_on()
+        cluster.pods[0].coordination.driver.go_on()
         await wait_until_async(lambda: cluster.rows(0)[b"k"] == cluster.rows(2)[b"k"] == b"3")
         held = await cluster.start_pod(1)
         with pytest.raises(RolledBackError, match="holds sequence 1, and at least 2 was completed"):
@@ -259,9 +259,9 @@ async def test_a_decision_that_partition_0_still_has_is_completed_after_its_loss
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await staged_and_decided(cluster, away=2)
-        cluster.pods[0].coordination.go_on()
+        cluster.pods[0].coordination.driver.go_on()
         await wait_until_async(lambda: cluster.rows(0)[b"k"] == cluster.rows(1)[b"k"] == b"2")
         await killed_pod(cluster, tmp_path, 0)
         cut_the_log(tmp_path / "0" / "partitions" / "0", 5)
@@ -281,14 +281,14 @@ async def test_a_decision_with_damaged_rows_is_reported_and_its_loss_can_be_acce
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(1)
         await decided_with_its_rows(cluster, 1, {b"k": b"2"})
         replica, coordinator = active_coordinator(cluster.pods[0].pod)
         offset = coordinator.decision_offset
         assert offset is not None
         spoil_payload(replica.engine, offset)
-        cluster.pods[0].coordination.go_on()
+        cluster.pods[0].coordination.driver.go_on()
         held = cluster.pods[0].pod
         await wait_until_async(lambda: held.registry.completion.lacks(replica) == 2)
         (report,) = held.report().replicas
@@ -318,18 +318,18 @@ async def test_a_drive_that_outlives_an_acceptance_continues_with_the_next_batch
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
         coordination = cluster.pods[0].coordination
-        await coordination.finish()
+        await coordination.driver.finish()
         replica, coordinator = active_coordinator(cluster.pods[0].pod)
         last = cluster.replica(2)
         async with last.format_change.redefining(last.definition):  # The batch waits.
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
-            coordination.go_on()
+            coordination.driver.go_on()
             await wait_until_async(lambda: last.pending.commits)
             (driven,) = coordination.driver.tasks
             # As after an acceptance that completed the batch.
             coordinator.completed = coordinator.decided
             await decided_with_its_rows(cluster, 2, {b"k": b"3"})
-            coordination.go_on()
+            coordination.driver.go_on()
             assert coordination.driver.tasks == [driven]
         await wait_until_async(lambda: values(cluster) == [b"3"] * 3)
         await wait_until_async(lambda: coordinator.unfinished is None)
@@ -345,11 +345,11 @@ async def test_the_inputs_of_writers_are_taken_over_with_the_position(tmp_path: 
         other = cluster.writer(name="other")
         epoch = await other.epoch("run-o", "query-o")
         (await other.commit(epoch, 0, {}, position={"tb": {"0": 7}})).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await back_up(cluster, tmp_path, 1)
         other = cluster.writer(name="other")
         (await other.commit(epoch, 1, {}, position={"tb": {"0": 8}})).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await put_back(cluster, tmp_path, 1, "backup")
         await cluster.start_pod(1)
         (await accept(cluster, 1)).json()

@@ -73,7 +73,7 @@ async def test_one_partition_that_went_back_is_found_by_comparison_with_the_othe
         shutil.copytree(tmp_path / "0", tmp_path / "backup")
         await cluster.start_pod(0)
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         shutil.rmtree(tmp_path / "0" / "partitions" / "2")
         (tmp_path / "backup" / "partitions" / "2").rename(tmp_path / "0" / "partitions" / "2")
@@ -92,7 +92,7 @@ async def test_newer_files_are_accepted_after_the_older_files_took_an_epoch(tmp_
         shutil.copytree(tmp_path / "0", tmp_path / "older")
         await cluster.start_pod(0)
         (await write(cluster, 1, b"2", "run-2")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         await cluster.stop_pod(0)
         partition = tmp_path / "0" / "partitions" / "2"
         partition.rename(tmp_path / "newer")

@@ -262,7 +262,7 @@ async def test_a_changelog_that_was_cut_to_its_end_continues_after_a_restart(
         writer = cluster.writer()
         epoch = await writer.epoch()
         await write(writer, epoch, 0, A)
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         clock.now_s += 6
         await cluster.pods[0].maintenance.round()
         end = cluster.replica(0).log.end

@@ -18,6 +18,7 @@ class OpsApi:
     def __init__(self, services: PodServices) -> None:
         self._pod = services.pod
         self._batches = services.participant
+        self._writers = services.coordinator.writers
         self._sweeper = services.sweeper
 
     async def metrics(self, _: web.Request) -> web.Response:
@@ -52,7 +53,7 @@ class OpsApi:
         metrics.staged_bytes.set(self._batches.staged_bytes())
         metrics.volume_bytes.set(volume.total)
         metrics.volume_free_bytes.set(volume.free)
-        metrics.writer_silent.set(self._sweeper.writer_silent_s())
+        metrics.writer_silent.set(self._writers.longest_silence_s())
         metrics.replication.replicas = [
             numbers_of(replica, replica.role)
             for replica in self._pod.registry.replicas.values()

@@ -94,7 +94,7 @@ class CoordinatorService:
                     above=await self._participants.newest_epoch(self._of_no_batch()),
                 ),
             )
-        await self.finish()
+        await self.driver.finish()
         held = coordinator.writer(name)
         if held.open_id != request.open_id:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
@@ -152,7 +152,7 @@ class CoordinatorService:
 
         Then all partitions drop the chunks that its runs have staged.
         """
-        await self.finish()
+        await self.driver.finish()
         report, epoch = await self.writers.delete(name, force=force)
         self._under_way.run(self._drop_staged(name, epoch))
         return report
@@ -174,23 +174,7 @@ class CoordinatorService:
 
     # --- Batches
 
-    async def commit(
-        self,
-        name: str,
-        writer_epoch: WriterEpoch,
-        batch: int,
-        request: CommitRequest,
-        rows: tuple[Slice, ...] = (),
-    ) -> CommitAnswer:
-        """Prepares, decides and commits a batch; answers when every partition has applied it.
-
-        `rows` are the rows of a small batch that were not staged: the decision carries them. The
-        commit continues when its client goes: otherwise a decision would wait for the next round of
-        maintenance.
-        """
-        return await self.begin_commit(name, writer_epoch, batch, request, rows)
-
-    def begin_commit(
+    def commit(
         self,
         name: str,
         writer_epoch: WriterEpoch,
@@ -199,7 +183,12 @@ class CoordinatorService:
         rows: tuple[Slice, ...] = (),
         memory: MemoryShare | None = None,
     ) -> Awaitable[CommitAnswer]:
-        """As `commit`, for a caller that keeps no request; the commit keeps its `memory`."""
+        """Prepares, decides and commits a batch; answers when every partition has applied it.
+
+        `rows` are the rows of a small batch that were not staged: the decision carries them. The
+        commit continues when its client goes: otherwise a decision would wait for the next round of
+        maintenance. A caller that keeps no request gives its `memory`, which the commit keeps.
+        """
         if rows:
             if request.chunks:
                 raise MalformedRequestError(
@@ -224,7 +213,7 @@ class CoordinatorService:
         check_request(request, self._pod.registry.placed().definition.partitions)
         async with self._deciding:
             await self._logged_decision(replica)
-            await self.finish()
+            await self.driver.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self.writers.hear(held)
             replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
@@ -381,20 +370,10 @@ class CoordinatorService:
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
         if verdict == "decided":
-            self.go_on()
+            self.driver.go_on()
         return ResolveAnswer(verdict=verdict)
-
-    # --- Seeing a decision through
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """The background tasks; the pod cancels them when it stops."""
         return [*self._under_way.tasks, *self.driver.tasks]
-
-    def go_on(self) -> None:
-        """Drives the decision that is not complete, if this pod coordinates and there is one."""
-        self.driver.go_on()
-
-    async def finish(self) -> None:
-        """Waits until the decided batch is complete; raises as `CommitDriver.finish`."""
-        await self.driver.finish()

@@ -41,7 +41,7 @@ class Sweeper:
             await asyncio.sleep(self.settings.maintenance_interval_s)
 
     async def round(self) -> None:
-        self._coordination.go_on()
+        self._coordination.driver.go_on()
         try:
             await self._coordination.writers.close_silent()
         except StoreError as error:
@@ -94,10 +94,6 @@ class Sweeper:
         active = self._pod.registry.address(self._pod.registry.configuration(0).active)
         url = f"{active.changelog}/transactions/resolve"
         return await self._peers.post(url, request, ResolveAnswer, self.settings.peer_timeout_s)
-
-    def writer_silent_s(self) -> float:
-        """The longest silence of open runs; 0 where this pod does not coordinate."""
-        return self._coordination.writers.longest_silence_s()
 
     async def watch_loop(self) -> None:
         """Measures stalls of the event loop."""

@@ -196,7 +196,7 @@ class PodProcess:
 
     async def _assign(self, assignment: StoreAssignment) -> object:
         report = await self.pod.assign(assignment)
-        self.services.coordinator.go_on()
+        self.services.coordinator.driver.go_on()
         return report
 
     async def _retire(self, request: RetireRequest) -> object:
@@ -205,7 +205,7 @@ class PodProcess:
 
     async def _accept_loss(self, request: AcceptLossRequest) -> object:
         await self._losses.accept(request)
-        self.services.coordinator.go_on()
+        self.services.coordinator.driver.go_on()
         return self.pod.report()
 
     # --- Writers

@@ -27,7 +27,7 @@ async def spoilt_cluster(directory: Path) -> AsyncIterator[WriteCluster]:
         cluster.open_engine = open_spoilt
         await cluster.start_pod(0)
         (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].coordination.driver.finish()
         spoil(cluster, is_spoilt=True)
         yield cluster
         spoil(cluster, is_spoilt=False)

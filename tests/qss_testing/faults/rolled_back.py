@@ -41,7 +41,7 @@ async def rolled_back(cluster: WriteCluster, directory: Path, pod: int) -> None:
     shutil.copytree(volume, directory / "backup")
     await cluster.start_pod(pod)
     (await write(cluster, 1, b"2", "run-2")).json()
-    await cluster.pods[0].coordination.finish()
+    await cluster.pods[0].coordination.driver.finish()
     await cluster.stop_pod(pod)
     shutil.rmtree(volume)
     (directory / "backup").rename(volume)

@@ -119,7 +119,7 @@ BATCH_PLANTS = (
             Change(
                 _COORDINATION,
                 "            await self._logged_decision(replica)\n"
-                "            await self.finish()\n",
+                "            await self.driver.finish()\n",
                 "            await self._logged_decision(replica)\n",
             ),
         ),
@@ -129,7 +129,7 @@ BATCH_PLANTS = (
         (
             Change(
                 _COORDINATION,
-                "        await self.finish()\n        held = coordinator.writer(name)\n",
+                "        await self.driver.finish()\n        held = coordinator.writer(name)\n",
                 "        held = coordinator.writer(name)\n",
             ),
         ),

@@ -122,7 +122,7 @@ class WriteCluster:
         sends = asyncio.create_task(services.senders.run())
         stack.push_async_callback(_cancel, [sends])
         await comparison.first()
-        coordination.go_on()
+        coordination.driver.go_on()
         return held
 
     async def stop_pod(self, ordinal: int) -> None:

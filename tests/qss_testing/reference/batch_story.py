@@ -92,7 +92,7 @@ class Story:
         )
         await self.services.pod.start()
         await self.services.pod.assign(self.assignment)
-        self.services.coordination.go_on()
+        self.services.coordination.driver.go_on()
 
     async def stop(self) -> None:
         if self.services is not None:
@@ -172,7 +172,7 @@ class Story:
             self.check_readers(at_least=self.acknowledged)
             await self.ask(partial(self.happens_after, number))
         await self.ask(self.happens_at_last)
-        await self.ask(coordination.finish)
+        await self.ask(coordination.driver.finish)
 
     def _carried(self, number: int) -> tuple[Slice, ...]:
         """The rows of a batch that its commit carries."""

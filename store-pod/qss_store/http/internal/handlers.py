@@ -108,12 +108,12 @@ class InternalApi:
                 f"a batch names up to 4000 chunks for each of {partitions} partitions: let fewer "
                 f"tasks write; or its position is too large: {LESS_POSITION}",
             )
-            return self._coordination.begin_commit(name, epoch, batch, message, (), memory)
+            return self._coordination.commit(name, epoch, batch, message, (), memory)
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
         message, chunk = decode_batch(body)
         rows = tuple(self._batches.slices_of(chunk))
         await self._batches.check_rows(rows)
-        return self._coordination.begin_commit(name, epoch, batch, message, rows, memory)
+        return self._coordination.commit(name, epoch, batch, message, rows, memory)
 
     async def abort(self, request: web.Request) -> web.Response:
         name, epoch, batch = _batch_of(request)
@@ -220,7 +220,7 @@ class InternalApi:
     async def accept_loss(self, request: web.Request) -> web.Response:
         """Accepts the loss of a partition; a coordinator then continues its decided batches."""
         await self._losses.accept(await self._read(request, AcceptLossRequest))
-        self._coordination.go_on()
+        self._coordination.driver.go_on()
         return _told(request, self._pod.report())
 
     async def assign(self, request: web.Request) -> web.Response:
@@ -234,7 +234,7 @@ class InternalApi:
                 generation=_parsed(GENERATION, request.headers.get(GENERATION, "0")),
             )
         )
-        self._coordination.go_on()
+        self._coordination.driver.go_on()
         return _told(request, report)
 
     async def retire(self, request: web.Request) -> web.Response:

@@ -1,5 +1,6 @@
 """The routes of the internal port: writers, pods and the operator."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qss_store.access.rights import Caller
@@ -38,148 +39,48 @@ class InternalHandlers:
         return self.internal.coordinated(handler, STORE_ID)
 
 
+def _of_writers(
+    method: str, path: str, handler: Callable[[InternalHandlers], Handler]
+) -> Route[InternalHandlers]:
+    return Route(path=path, caller=Caller.WRITER, handler=handler, method=method)
+
+
+def _of_pods(path: str, handler: Callable[[InternalHandlers], Handler]) -> Route[InternalHandlers]:
+    return Route(path=path, caller=Caller.POD, handler=handler, method="POST")
+
+
+def _of_operator(
+    method: str, path: str, handler: Callable[[InternalHandlers], Handler]
+) -> Route[InternalHandlers]:
+    return Route(path=path, caller=Caller.OPERATOR, handler=handler, method=method)
+
+
 INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
-    Route(
-        path=_WRITERS,
-        caller=Caller.WRITER,
-        handler=lambda api: api.internal.coordinated(api.writers.list_all),
+    _of_writers("GET", _WRITERS, lambda api: api.internal.coordinated(api.writers.list_all)),
+    _of_writers("POST", _WRITER, lambda api: api.of_writer(api.internal.open_writer)),
+    _of_writers(
+        "DELETE", _WRITER, lambda api: api.internal.coordinated(api.writers.delete, "force")
     ),
-    Route(
-        path=_WRITER,
-        caller=Caller.WRITER,
-        handler=lambda api: api.of_writer(api.internal.open_writer),
-        method="POST",
-    ),
-    Route(
-        path=_WRITER,
-        caller=Caller.WRITER,
-        handler=lambda api: api.internal.coordinated(api.writers.delete, "force"),
-        method="DELETE",
-    ),
-    Route(
-        path=_BATCH + "/chunks/{chunk}",
-        caller=Caller.WRITER,
-        handler=lambda api: api.internal.stage,
-        method="PUT",
-    ),
-    Route(
-        path=_BATCH + "/commit",
-        caller=Caller.WRITER,
-        handler=lambda api: api.of_writer(api.internal.commit),
-        method="POST",
-    ),
-    Route(
-        path=_BATCH + "/abort",
-        caller=Caller.WRITER,
-        handler=lambda api: api.of_writer(api.internal.abort),
-        method="POST",
-    ),
-    Route(
-        path=_WRITER + "/{epoch}/renew",
-        caller=Caller.WRITER,
-        handler=lambda api: api.of_writer(api.internal.renew),
-        method="POST",
-    ),
-    Route(
-        path="/transactions/prepare",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.prepare,
-        method="POST",
-    ),
-    Route(
-        path="/transactions/commit",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.commit_partitions,
-        method="POST",
-    ),
-    Route(
-        path="/transactions/abort",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.abort_partitions,
-        method="POST",
-    ),
-    Route(
-        path="/transactions/resolve",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.resolve,
-        method="POST",
-    ),
-    Route(
-        path="/transactions/sequences",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.sequences,
-        method="POST",
-    ),
-    Route(
-        path="/transactions/configurations",
-        caller=Caller.POD,
-        handler=lambda api: api.internal.configurations,
-        method="POST",
-    ),
-    Route(
-        path=f"/{HELLO_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.hello,
-        method="POST",
-    ),
-    Route(
-        path=f"/{APPEND_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.append,
-        method="POST",
-    ),
-    Route(
-        path=f"/{SNAPSHOT_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.snapshot,
-        method="POST",
-    ),
-    Route(
-        path=f"/{SNAPSHOT_PART_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.snapshot_part,
-        method="POST",
-    ),
-    Route(
-        path=f"/{SNAPSHOT_END_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.snapshot_end,
-        method="POST",
-    ),
-    Route(
-        path=f"/{COMPARE_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.compare,
-        method="POST",
-    ),
-    Route(
-        path=f"/{UNLIKE_PATH}",
-        caller=Caller.POD,
-        handler=lambda api: api.replication.unlike,
-        method="POST",
-    ),
-    Route(
-        path="/control/assignment",
-        caller=Caller.OPERATOR,
-        handler=lambda api: api.internal.assign,
-        method="PUT",
-    ),
-    Route(
-        path="/control/replicas",
-        caller=Caller.OPERATOR,
-        handler=lambda api: api.internal.replicas,
-    ),
-    Route(
-        path="/control/accept-data-loss",
-        caller=Caller.OPERATOR,
-        handler=lambda api: api.internal.accept_loss,
-        method="POST",
-    ),
-    Route(
-        path="/control/retire",
-        caller=Caller.OPERATOR,
-        handler=lambda api: api.internal.retire,
-        method="POST",
-    ),
+    _of_writers("PUT", _BATCH + "/chunks/{chunk}", lambda api: api.internal.stage),
+    _of_writers("POST", _BATCH + "/commit", lambda api: api.of_writer(api.internal.commit)),
+    _of_writers("POST", _BATCH + "/abort", lambda api: api.of_writer(api.internal.abort)),
+    _of_writers("POST", _WRITER + "/{epoch}/renew", lambda api: api.of_writer(api.internal.renew)),
+    _of_pods("/transactions/prepare", lambda api: api.internal.prepare),
+    _of_pods("/transactions/commit", lambda api: api.internal.commit_partitions),
+    _of_pods("/transactions/abort", lambda api: api.internal.abort_partitions),
+    _of_pods("/transactions/resolve", lambda api: api.internal.resolve),
+    _of_pods("/transactions/sequences", lambda api: api.internal.sequences),
+    _of_pods("/transactions/configurations", lambda api: api.internal.configurations),
+    _of_pods(f"/{HELLO_PATH}", lambda api: api.replication.hello),
+    _of_pods(f"/{APPEND_PATH}", lambda api: api.replication.append),
+    _of_pods(f"/{SNAPSHOT_PATH}", lambda api: api.replication.snapshot),
+    _of_pods(f"/{SNAPSHOT_PART_PATH}", lambda api: api.replication.snapshot_part),
+    _of_pods(f"/{SNAPSHOT_END_PATH}", lambda api: api.replication.snapshot_end),
+    _of_pods(f"/{COMPARE_PATH}", lambda api: api.replication.compare),
+    _of_pods(f"/{UNLIKE_PATH}", lambda api: api.replication.unlike),
+    _of_operator("PUT", "/control/assignment", lambda api: api.internal.assign),
+    _of_operator("GET", "/control/replicas", lambda api: api.internal.replicas),
+    _of_operator("POST", "/control/accept-data-loss", lambda api: api.internal.accept_loss),
+    _of_operator("POST", "/control/retire", lambda api: api.internal.retire),
     *DISCOVERY_ROUTES,
 )

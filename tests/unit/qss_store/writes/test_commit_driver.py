@@ -103,8 +103,8 @@ async def test_a_pod_that_starts_goes_on_with_the_rows_in_its_log(tmp_path: Path
         others.asked.clear()
     others.reply = yes
     async with pod_among(others, tmp_path, open_engine) as services:
-        services.coordinator.go_on()
-        await services.coordinator.finish()
+        services.coordinator.driver.go_on()
+        await services.coordinator.driver.finish()
         (message,) = filter(is_commit, others.messages("commit"))
         assert message.rows == sent[0] == {"1": bytes(rows[1].data)}
         assert message.decision.writer_epoch == opened.writer_epoch
@@ -113,9 +113,9 @@ async def test_a_pod_that_starts_goes_on_with_the_rows_in_its_log(tmp_path: Path
 async def test_a_pod_without_partition_0_drives_nothing(tmp_path: Path) -> None:
     others = ScriptedPods()
     async with pod_among(others, tmp_path, open_memory(), ordinal=1) as services:
-        services.coordinator.go_on()
+        services.coordinator.driver.go_on()
         with pytest.raises(NotPresentError):  # It does not know whether a batch is complete.
-            await services.coordinator.finish()
+            await services.coordinator.driver.finish()
         assert services.coordinator.tasks == []
         assert others.asked == []
 
@@ -127,10 +127,10 @@ async def test_a_complete_decision_is_not_driven_again(
     async with pod_among(others, tmp_path, open_memory()) as services:
         opened = await open_run(services.coordinator)
         await services.coordinator.commit("job", opened.writer_epoch, 0, commit_request(0))
-        await services.coordinator.finish()
+        await services.coordinator.driver.finish()
         count = len(others.asked)
         with caplog.at_level(logging.INFO, "qss_store.writes.commit_driver"):
-            services.coordinator.go_on()
-            await services.coordinator.finish()
+            services.coordinator.driver.go_on()
+            await services.coordinator.driver.finish()
         assert len(others.asked) == count
         assert caplog.records == []
