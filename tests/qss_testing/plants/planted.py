@@ -40,6 +40,11 @@ class Plant:
     # `make simulate PLANTED=1` takes the mend out.
     test: str = ""
 
+    @classmethod
+    def of(cls, name: str, file: str, mended: str, planted: str, test: str = "") -> "Plant":
+        """A bug of one change."""
+        return cls(name, (Change(file, mended, planted),), test)
+
 
 PLANTS = (
     Plant(
@@ -70,149 +75,103 @@ PLANTS = (
         ),
         f"{_DURABILITY}::test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads",
     ),
-    Plant(
+    Plant.of(
         "an epoch makes entries durable",
-        (
-            Change(
-                f"{_STORE}/replication/log.py",
-                "    own = log.durable.get(log.pod, _FIRST)\n",
-                "    own = log.end\n",
-            ),
-        ),
+        f"{_STORE}/replication/log.py",
+        "    own = log.durable.get(log.pod, _FIRST)\n",
+        "    own = log.end\n",
         f"{_DURABILITY}::test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch",
     ),
-    Plant(
+    Plant.of(
         "a damaged partition ends its pod",
-        (
-            Change(
-                f"{_STORE}/replicas/pod.py",
-                "            if not was_here and configuration.role_of(self.ordinal) is not "
-                "Role.LEARNER:\n                raise\n",
-                "            raise\n",
-            ),
-        ),
+        f"{_STORE}/replicas/pod.py",
+        "            if not was_here and configuration.role_of(self.ordinal) is not "
+        "Role.LEARNER:\n                raise\n",
+        "            raise\n",
         f"{_DAMAGE}::test_a_damaged_block_loses_only_its_partition",
     ),
-    Plant(
+    Plant.of(
         "a full volume hides what is whole",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/replica_recovery.py",
-                "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
-                "()",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/replica_recovery.py",
+        "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+        "()",
         f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_whole_partitions[1]",
     ),
-    Plant(
+    Plant.of(
         "a pod that lost a partition hears of no epoch",
-        (
-            Change(
-                "operator/qss_operator/planning/assignment_state.py",
-                "        held |= {one.partition for one in report.lost}\n",
-                "",
-            ),
-        ),
+        "operator/qss_operator/planning/assignment_state.py",
+        "        held |= {one.partition for one in report.lost}\n",
+        "",
         "tests/unit/qss_operator/planning/test_losses.py"
         "::test_a_pod_that_lost_a_partition_hears_of_the_partitions_next_epoch",
     ),
-    Plant(
+    Plant.of(
         "a pod takes the assignment of a deleted store",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/assignment_checks.py",
-                '    if resource_uid and assignment.resource_uid not in ("", resource_uid):\n',
-                "    if False:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/assignment_checks.py",
+        '    if resource_uid and assignment.resource_uid not in ("", resource_uid):\n',
+        "    if False:\n",
         "tests/unit/qss_store/replicas/test_assignment_checks.py"
         "::test_an_assignment_of_a_deleted_store_of_the_same_name_is_refused",
     ),
-    Plant(
+    Plant.of(
         "the migration rests for minutes",
-        (Change(f"{_STORE}/replicas/migrator.py", "min(step_s, _STEP_MAX_S) * ", "step_s * "),),
+        f"{_STORE}/replicas/migrator.py",
+        "min(step_s, _STEP_MAX_S) * ",
+        "step_s * ",
         "tests/unit/qss_store/replicas/test_migrator.py",
     ),
-    Plant(
+    Plant.of(
         "a full volume takes a new partition",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/open_database.py",
-                "            if begins:\n",
-                "            if False:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/open_database.py",
+        "            if begins:\n",
+        "            if False:\n",
         f"{_DAMAGE}::test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss",
     ),
-    Plant(
+    Plant.of(
         "a format that is not taken leaves families behind",
-        (
-            Change(
-                f"{_STORE}/replicas/pod.py",
-                "        finally:  # A definition that was prepared and not taken leaves empty"
-                " families.\n            self.rows_to_move.set()\n",
-                "        except RecursionError:\n            pass\n"
-                "        else:\n            self.rows_to_move.set()\n",
-            ),
-        ),
+        f"{_STORE}/replicas/pod.py",
+        "        finally:  # A definition that was prepared and not taken leaves empty"
+        " families.\n            self.rows_to_move.set()\n",
+        "        except RecursionError:\n            pass\n"
+        "        else:\n            self.rows_to_move.set()\n",
         f"{_DAMAGE}::test_a_format_change_that_a_full_volume_refuses_is_not_reported_as_a_migration",
     ),
-    Plant(
+    Plant.of(
         "a run of a deleted store writes into the new one",
-        (
-            Change(
-                f"{_STORE}/replicas/registry.py",
-                "        if named != held:\n",
-                "        if False:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/registry.py",
+        "        if named != held:\n",
+        "        if False:\n",
         "tests/integration/test_writes_other_store.py"
         "::test_a_request_of_the_old_stores_run_is_refused",
     ),
-    Plant(
+    Plant.of(
         "a batch is decided on a volume that went back",
-        (
-            Change(
-                f"{_STORE}/writes/participant_service.py",
-                "            if request.sequence is not None:\n",
-                "            if False:\n",
-            ),
-        ),
+        f"{_STORE}/writes/participant_service.py",
+        "            if request.sequence is not None:\n",
+        "            if False:\n",
         f"{_ROLLED_BACK}::test_no_batch_is_decided_on_a_volume_that_went_back",
     ),
-    Plant(
+    Plant.of(
         "an older copy is served as the data",
-        (
-            Change(
-                f"{_STORE}/replicas/rollback_check.py",
-                "        if missing is not None:\n            raise",
-                "        if False:\n            raise",
-            ),
-        ),
+        f"{_STORE}/replicas/rollback_check.py",
+        "        if missing is not None:\n            raise",
+        "        if False:\n            raise",
         f"{_ROLLED_BACK}::test_a_volume_that_went_back_is_reported_when_its_pod_starts",
     ),
-    Plant(
+    Plant.of(
         "older files are marked as the data",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/sync_marks.py",
-                "                if partition not in self._renewed"
-                " and not self._is_the_data(replica):\n"
-                "                    continue\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/sync_marks.py",
+        "                if partition not in self._renewed"
+        " and not self._is_the_data(replica):\n"
+        "                    continue\n",
+        "",
         f"{_ROLLED_BACK}::test_newer_files_are_accepted_after_the_older_files_took_an_epoch",
     ),
-    Plant(
+    Plant.of(
         "another batch of a sequence is taken for the applied one",
-        (
-            Change(
-                f"{_STORE}/transactions/participant.py",
-                "            self._check_same(commit)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/transactions/participant.py",
+        "            self._check_same(commit)\n",
+        "",
         "tests/unit/qss_store/transactions/test_losses.py"
         "::test_another_batch_at_the_last_applied_sequence_is_refused",
     ),
@@ -232,83 +191,55 @@ PLANTS = (
         ),
         f"{_DAMAGE}::test_a_write_ahead_log_that_lost_synced_rows_is_damage",
     ),
-    Plant(
+    Plant.of(
         "a batch is dated before the one that it follows",
-        (
-            Change(
-                f"{_STORE}/transactions/coordinator.py",
-                "        return max(now_ms, last_ms, self.lost_time_ms)\n",
-                "        return now_ms\n",
-            ),
-        ),
+        f"{_STORE}/transactions/coordinator.py",
+        "        return max(now_ms, last_ms, self.lost_time_ms)\n",
+        "        return now_ms\n",
         f"{_DURABILITY}::test_a_batch_is_never_dated_before_the_previous_batch",
     ),
-    Plant(
+    Plant.of(
         "a log is cut by a few entries a round",
-        (
-            Change(
-                f"{_STORE}/replicas/changelog.py",
-                "        return self.is_cut_owed\n",
-                "        self.is_cut_owed = False\n        return False\n",
-            ),
-        ),
+        f"{_STORE}/replicas/changelog.py",
+        "        return self.is_cut_owed\n",
+        "        self.is_cut_owed = False\n        return False\n",
         f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_to_its_retention",
     ),
-    Plant(
+    Plant.of(
         "an edited retention reaches no replica that runs",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/take_assignment.py",
-                "    replica.apply_loop.settings = settings\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/take_assignment.py",
+        "    replica.apply_loop.settings = settings\n",
+        "",
         f"{_DURABILITY}::test_an_edited_retention_reaches_a_replica_that_runs",
     ),
-    Plant(
+    Plant.of(
         "a repeat is logged again",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/pending_entries.py",
-                "        pending = None if name is None else self._by_name.get(name)\n",
-                "        pending = None\n",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/pending_entries.py",
+        "        pending = None if name is None else self._by_name.get(name)\n",
+        "        pending = None\n",
         f"{_DURABILITY}::test_a_slice_that_is_sent_again_while_it_is_logged_is_logged_once",
     ),
-    Plant(
+    Plant.of(
         "an empty volume is filled as the status says",
-        (
-            Change(
-                "operator/qss_operator/planning/assignment_state.py",
-                "    if any(_has_entries(report) for report in _own_reports(observation)):\n",
-                "    if False:\n",
-            ),
-        ),
+        "operator/qss_operator/planning/assignment_state.py",
+        "    if any(_has_entries(report) for report in _own_reports(observation)):\n",
+        "    if False:\n",
         "tests/unit/qss_operator/planning/test_disk_claims.py::"
         "test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says",
     ),
-    Plant(
+    Plant.of(
         "a take-over drops what others have read",
-        (
-            Change(
-                f"{_STORE}/transactions/inputs.py",
-                "        return mine.difference(*(self.by_writer[other] for other in others))\n",
-                "        return mine\n",
-            ),
-        ),
+        f"{_STORE}/transactions/inputs.py",
+        "        return mine.difference(*(self.by_writer[other] for other in others))\n",
+        "        return mine\n",
         "tests/unit/qss_store/transactions/test_inputs.py::test_a_take_over_keeps_what_another_writer_has_read",
     ),
-    Plant(
+    Plant.of(
         "a count is of rows that are not shown",
-        (
-            Change(
-                f"{_STORE}/replicas/views/view_maker.py",
-                "        return self.families.approximate_count(self._engine, self.view.stream",
-                "        after = ColumnFamilies.of(self.definition, self._generation + 1)\n"
-                "        return after.approximate_count(self._engine, self.view.stream",
-            ),
-        ),
+        f"{_STORE}/replicas/views/view_maker.py",
+        "        return self.families.approximate_count(self._engine, self.view.stream",
+        "        after = ColumnFamilies.of(self.definition, self._generation + 1)\n"
+        "        return after.approximate_count(self._engine, self.view.stream",
         "tests/integration/test_writes_rules.py"
         "::test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits",
     ),

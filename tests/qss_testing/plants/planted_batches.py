@@ -13,15 +13,11 @@ _COORDINATION = f"{_STORE}/writes/coordinator_service.py"
 _PARTICIPATION = f"{_STORE}/writes/participant_service.py"
 
 BATCH_PLANTS = (
-    Plant(
+    Plant.of(
         "a sweep drops chunks without the coordinator's word",
-        (
-            Change(
-                f"{_STORE}/writes/sweeper.py",
-                '            if (await self._resolve(chunk)).verdict == "dropped":\n',
-                "            if True:\n",
-            ),
-        ),
+        f"{_STORE}/writes/sweeper.py",
+        '            if (await self._resolve(chunk)).verdict == "dropped":\n',
+        "            if True:\n",
     ),
     Plant(
         "a deposed coordinator has chunks dropped",
@@ -39,28 +35,19 @@ BATCH_PLANTS = (
             ),
         ),
     ),
-    Plant(
+    Plant.of(
         "an abort drops the chunks of all runs",
-        (
-            Change(
-                _STAGED,
-                "        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, "
-                "abort.writer_epoch)\n"
-                "    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal",
-                "        return chunk.ordinal == ordinal\n    return chunk.ordinal >= ordinal",
-            ),
-        ),
+        _STAGED,
+        "        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, "
+        "abort.writer_epoch)\n"
+        "    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal",
+        "        return chunk.ordinal == ordinal\n    return chunk.ordinal >= ordinal",
     ),
-    Plant(
+    Plant.of(
         "an abort does not close its run",
-        (
-            Change(
-                _COORDINATION,
-                "        await outcome_of(replica, CloseWriter(writer=name, "
-                "writer_epoch=writer_epoch))\n",
-                "",
-            ),
-        ),
+        _COORDINATION,
+        "        await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))\n",
+        "",
     ),
     Plant(
         "an abort is acted on after the decision",
@@ -77,108 +64,72 @@ BATCH_PLANTS = (
             ),
         ),
     ),
-    Plant(
+    Plant.of(
         "a decision is not checked again where it stands in the log",
-        (
-            Change(
-                _COORDINATOR,
-                "        held = self.check_run(decision.writer, decision.writer_epoch, "
-                "decision.generation)\n        self.check_order(held, decision.batch)\n",
-                "        held = self.writer(decision.writer)\n",
-            ),
-        ),
+        _COORDINATOR,
+        "        held = self.check_run(decision.writer, decision.writer_epoch, "
+        "decision.generation)\n        self.check_order(held, decision.batch)\n",
+        "        held = self.writer(decision.writer)\n",
     ),
-    Plant(
+    Plant.of(
         "a slice is refused by its batch number without the generation",
-        (
-            Change(
-                _PARTICIPANT,
-                "        if last and (stage.generation, stage.batch) <= "
-                "(last.generation, last.batch):\n",
-                "        if last and stage.batch <= last.batch:\n",
-            ),
-        ),
+        _PARTICIPANT,
+        "        if last and (stage.generation, stage.batch) <= (last.generation, last.batch):\n",
+        "        if last and stage.batch <= last.batch:\n",
     ),
-    Plant(
+    Plant.of(
         "a commit applies what is staged instead of what is decided",
-        (
-            Change(
-                _PARTICIPANT,
-                "        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, "
-                "listed)\n",
-                "        return [\n"
-                "            one for one in self.staged.values()\n"
-                "            if (one.writer, one.ordinal) == (commit.writer, ordinal)\n"
-                "        ]\n",
-            ),
-        ),
+        _PARTICIPANT,
+        "        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)\n",
+        "        return [\n"
+        "            one for one in self.staged.values()\n"
+        "            if (one.writer, one.ordinal) == (commit.writer, ordinal)\n"
+        "        ]\n",
     ),
-    Plant(
+    Plant.of(
         "a replayed batch is acknowledged before it is complete",
-        (
-            Change(
-                _COORDINATION,
-                "            await self._logged_decision(replica)\n"
-                "            await self.driver.finish()\n",
-                "            await self._logged_decision(replica)\n",
-            ),
-        ),
+        _COORDINATION,
+        "            await self._logged_decision(replica)\n"
+        "            await self.driver.finish()\n",
+        "            await self._logged_decision(replica)\n",
     ),
-    Plant(
+    Plant.of(
         "a run opens before the decided batch is complete",
-        (
-            Change(
-                _COORDINATION,
-                "        await self.driver.finish()\n        held = coordinator.writer(name)\n",
-                "        held = coordinator.writer(name)\n",
-            ),
-        ),
+        _COORDINATION,
+        "        await self.driver.finish()\n        held = coordinator.writer(name)\n",
+        "        held = coordinator.writer(name)\n",
     ),
-    Plant(
+    Plant.of(
         "a take-over goes on in the generation before",
-        (
-            Change(
-                _COORDINATOR,
-                "            generation=held.generation if same_query else held.generation + 1,\n",
-                "            generation=held.generation,\n",
-            ),
-        ),
+        _COORDINATOR,
+        "            generation=held.generation if same_query else held.generation + 1,\n",
+        "            generation=held.generation,\n",
     ),
-    Plant(
+    Plant.of(
         "a coordinator forgets its decision in a restart",
-        (Change(_COORDINATOR, "        if DECISION in rows:\n", "        if False:\n"),),
+        _COORDINATOR,
+        "        if DECISION in rows:\n",
+        "        if False:\n",
     ),
-    Plant(
+    Plant.of(
         "a coordinator says that a batch is complete when it is decided",
-        (
-            Change(
-                _COORDINATOR,
-                "        return self.decision if self.decided > self.completed else None\n",
-                "        return None\n",
-            ),
-        ),
+        _COORDINATOR,
+        "        return self.decision if self.decided > self.completed else None\n",
+        "        return None\n",
     ),
-    Plant(
+    Plant.of(
         "a repeated commit is answered before readers see the batch",
-        (
-            Change(
-                _PARTICIPATION,
-                "            shown = replica.current_view.reaches(part.sequence)\n"
-                "            return AppendWait(replica, asyncio.create_task(shown))\n",
-                "            return None\n",
-            ),
-        ),
+        _PARTICIPATION,
+        "            shown = replica.current_view.reaches(part.sequence)\n"
+        "            return AppendWait(replica, asyncio.create_task(shown))\n",
+        "            return None\n",
     ),
-    Plant(
+    Plant.of(
         "a partition takes part while it lacks a slice",
-        (
-            Change(
-                _PARTICIPANT,
-                "        check_newest(writer, writer_epoch, self.staged.values(), last)\n"
-                "        return self.check_chunks(writer, ordinal, writer_epoch, chunks)\n",
-                "        return []\n",
-            ),
-        ),
+        _PARTICIPANT,
+        "        check_newest(writer, writer_epoch, self.staged.values(), last)\n"
+        "        return self.check_chunks(writer, ordinal, writer_epoch, chunks)\n",
+        "        return []\n",
     ),
     Plant(
         "a commit skips a sequence",
@@ -211,78 +162,49 @@ BATCH_PLANTS = (
             ),
         ),
     ),
-    Plant(
+    Plant.of(
         "a writer epoch is allotted twice after a fail-over",
-        (
-            Change(
-                _COORDINATOR,
-                "WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)\n",
-                "WriterEpoch(1)\n",
-            ),
-        ),
+        _COORDINATOR,
+        "WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)\n",
+        "WriterEpoch(1)\n",
     ),
-    Plant(
+    Plant.of(
         "a commit is shown before its rows are durable",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/apply_loop.py",
-                "            late = self._written[1]\n            await self._changelog.sync()\n",
-                "            late = self._written[1]\n",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/apply_loop.py",
+        "            late = self._written[1]\n            await self._changelog.sync()\n",
+        "            late = self._written[1]\n",
     ),
-    Plant(
+    Plant.of(
         "a commit of several slices does not say that it has begun",
-        (
-            Change(
-                f"{_STORE}/storage/commit_rows/commit_writer.py",
-                "                    self._mark_applying(offset)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/storage/commit_rows/commit_writer.py",
+        "                    self._mark_applying(offset)\n",
+        "",
     ),
-    Plant(
+    Plant.of(
         "readers see an unfinished commit after a restart",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/replica_recovery.py",
-                "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
-                "(Step.SHOW_STATE,)",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/replica_recovery.py",
+        "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+        "(Step.SHOW_STATE,)",
     ),
-    Plant(
+    Plant.of(
         "a snapshot is taken while a commit is applied",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/checkpoints.py",
-                "        async with self._parts.changing:\n"
-                "            changelog.pin = (changelog.log.applied, self._pinned_until_s())\n"
-                "            await run_blocking(engine.checkpoint, path)\n",
-                "        await run_blocking(engine.checkpoint, path)\n",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/checkpoints.py",
+        "        async with self._parts.changing:\n"
+        "            changelog.pin = (changelog.log.applied, self._pinned_until_s())\n"
+        "            await run_blocking(engine.checkpoint, path)\n",
+        "        await run_blocking(engine.checkpoint, path)\n",
     ),
-    Plant(
+    Plant.of(
         "rows move to another format while a commit is applied",
-        (
-            Change(
-                f"{_STORE}/replicas/format_change.py",
-                "        async with self._parts.changing.of_format():\n"
-                "            families, view = self._views.families, self._views.view\n",
-                "        if True:\n"
-                "            families, view = self._views.families, self._views.view\n",
-            ),
-        ),
+        f"{_STORE}/replicas/format_change.py",
+        "        async with self._parts.changing.of_format():\n"
+        "            families, view = self._views.families, self._views.view\n",
+        "        if True:\n            families, view = self._views.families, self._views.view\n",
     ),
-    Plant(
+    Plant.of(
         "entries that are written during a sync count as durable",
-        (
-            Change(
-                f"{_STORE}/replicas/changelog.py",
-                "logs.acknowledge(self.log, self.log.pod, syncing.end)",
-                "logs.acknowledge(self.log, self.log.pod, self.log.end)",
-            ),
-        ),
+        f"{_STORE}/replicas/changelog.py",
+        "logs.acknowledge(self.log, self.log.pod, syncing.end)",
+        "logs.acknowledge(self.log, self.log.pod, self.log.end)",
     ),
 )

@@ -19,330 +19,230 @@ _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _RECEIVER = f"{_STORE}/replicas/sending/receiver.py"
 
 DAMAGE_PLANTS = (
-    Plant(
+    Plant.of(
         "a damaged active that has stopped waits for a comparison",
-        (
-            Change(
-                f"{_MEMBERSHIP}/failover.py",
-                "active.has_damage and _acts(active)\n",
-                "active.has_damage\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/failover.py",
+        "active.has_damage and _acts(active)\n",
+        "active.has_damage\n",
         f"{_PLANNER}::test_an_active_with_a_damaged_block_that_cannot_act_does_not_wait_for_a_"
         "comparison",
     ),
-    Plant(
+    Plant.of(
         "a replica with a damaged block leads nowhere",
-        (
-            Change(
-                f"{_MEMBERSHIP}/failover.py",
-                "    if whole or goes_on:\n",
-                "    if whole or True:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/failover.py",
+        "    if whole or goes_on:\n",
+        "    if whole or True:\n",
         f"{_PLANNER}::test_a_replica_with_a_damaged_block_leads_where_no_other_one_can",
     ),
-    Plant(
+    Plant.of(
         "a damaged active has its copy copied again",
-        (
-            Change(
-                f"{_STORE}/replicas/sending/peer_sender.py",
-                "            if append is not None and replica.health.damage is not None:\n",
-                "            if append is not None and replica.health.failure is not None:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/sending/peer_sender.py",
+        "            if append is not None and replica.health.damage is not None:\n",
+        "            if append is not None and replica.health.failure is not None:\n",
         f"{_FAILURES}::test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once",
     ),
-    Plant(
+    Plant.of(
         "known damage is forgotten",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/replica_health.py",
-                "            put_damage(batch, error)\n",
-                "            put_damage(batch, None)\n",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/replica_health.py",
+        "            put_damage(batch, error)\n",
+        "            put_damage(batch, None)\n",
         f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",
     ),
-    Plant(
+    Plant.of(
         "damage that is met again during a pass is forgotten",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/scrubber.py",
-                "            if health.damage is known:\n",
-                "            if known is not None:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/scrubber.py",
+        "            if health.damage is known:\n",
+        "            if known is not None:\n",
         f"{_SCRUBBER}::test_damage_that_is_met_again_during_a_pass_keeps_its_mark",
     ),
-    Plant(
+    Plant.of(
         "a restart forgets when the last pass ended",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/replica_health.py",
-                "        put_last_read(batch, at_ms)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/replica_health.py",
+        "        put_last_read(batch, at_ms)\n",
+        "",
         f"{_SCRUBBER}::test_a_pass_is_due_a_rest_after_the_last_one_also_after_a_restart",
     ),
-    Plant(
+    Plant.of(
         "a pass that ended in the future counts",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/scrubber.py",
-                "not 0 <= self._clock.wall_ms() - last_ms < rest_ms\n",
-                "not self._clock.wall_ms() - last_ms < rest_ms\n",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/scrubber.py",
+        "not 0 <= self._clock.wall_ms() - last_ms < rest_ms\n",
+        "not self._clock.wall_ms() - last_ms < rest_ms\n",
         f"{_SCRUBBER}::test_a_pass_that_ended_in_the_future_does_not_count",
     ),
-    Plant(
+    Plant.of(
         "a copy was read when its source was",
-        (
-            Change(
-                f"{_STORE}/storage/replica_identity.py", "    batch.delete(META, _READ_AT)\n", ""
-            ),
-        ),
+        f"{_STORE}/storage/replica_identity.py",
+        "    batch.delete(META, _READ_AT)\n",
+        "",
         f"{_SCRUBBER}::test_nobody_has_read_the_rows_of_a_new_copy",
     ),
-    Plant(
+    Plant.of(
         "a pod that has just started reads its rows",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/scrubber.py",
-                "min(_LOOK_S, self._settings.scrub_rest_s)",
-                "0",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/scrubber.py",
+        "min(_LOOK_S, self._settings.scrub_rest_s)",
+        "0",
         f"{_SCRUBBER}::test_a_pod_that_has_just_started_reads_nothing_yet",
     ),
-    Plant(
+    Plant.of(
         "a scan of a replaced replica marks the copy",
-        (
-            Change(
-                f"{_STORE}/replicas/registry.py",
-                "(met_in is None or met_in is replica):\n",
-                "True:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/registry.py",
+        "(met_in is None or met_in is replica):\n",
+        "True:\n",
         "tests/integration/test_queries_damage.py"
         "::test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy",
     ),
-    Plant(
+    Plant.of(
         "a loss that was accepted in the log does not count",
-        (
-            Change(
-                f"{_STORE}/replicas/rollback_check.py",
-                "            elif isinstance(command, AcceptLoss):\n"
-                "                last = max(last, command.held.sequence)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/rollback_check.py",
+        "            elif isinstance(command, AcceptLoss):\n"
+        "                last = max(last, command.held.sequence)\n",
+        "",
         f"{_FAILURES}::test_a_loss_that_was_accepted_in_the_log_counts_before_it_is_applied",
     ),
-    Plant(
+    Plant.of(
         "a damaged active keeps its lease from the next one",
-        (
-            Change(
-                f"{_STORE}/replicas/peers/follower_service.py",
-                "        self._check_health()\n        await self._take_epoch(configuration)\n",
-                "        damage = self._parts.health.damage\n        if damage:\n"
-                "            raise damage\n        await self._take_epoch(configuration)\n",
-            ),
-        ),
+        f"{_STORE}/replicas/peers/follower_service.py",
+        "        self._check_health()\n        await self._take_epoch(configuration)\n",
+        "        damage = self._parts.health.damage\n        if damage:\n"
+        "            raise damage\n        await self._take_epoch(configuration)\n",
         f"{_FAILURES}::test_a_damaged_active_releases_its_lease_to_the_next_one",
     ),
-    Plant(
+    Plant.of(
         "a read asks no other replica after one that is rolled back",
-        (
-            Change(
-                f"{_STORE}/reads/routing/replica_router.py",
-                "    OverloadedError,\n    RolledBackError,\n    StoreNotFoundError,\n",
-                "    OverloadedError,\n    StoreNotFoundError,\n",
-            ),
-        ),
+        f"{_STORE}/reads/routing/replica_router.py",
+        "    OverloadedError,\n    RolledBackError,\n    StoreNotFoundError,\n",
+        "    OverloadedError,\n    StoreNotFoundError,\n",
         "tests/unit/qss_store/reads/test_replica_router.py"
         "::test_where_one_replica_is_rolled_back_the_others_are_asked",
     ),
-    Plant(
+    Plant.of(
         "an older active that begins its epoch gives up the standby that has all",
-        (
-            Change(
-                f"{_STORE}/replicas/rollback_check.py",
-                "        if replica.acting.begins_epoch and held < self.completed:\n",
-                "        if replica.acting.begins_epoch and held < 0:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/rollback_check.py",
+        "        if replica.acting.begins_epoch and held < self.completed:\n",
+        "        if replica.acting.begins_epoch and held < 0:\n",
         "tests/simulation/test_scenarios.py::test_a_scenario_holds"
         "[08-volumes.txt-an-active-with-an-older-volume-does-not-give-its-silent-standby-up]",
     ),
-    Plant(
+    Plant.of(
         "a volume that answers nothing but errors keeps its pod",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/volume_watch.py",
-                "            failures = failures + 1 if gone is None else 0\n",
-                "            failures = 0\n",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/volume_watch.py",
+        "            failures = failures + 1 if gone is None else 0\n",
+        "            failures = 0\n",
         "tests/unit/qss_store/replicas/test_volume_watch.py"
         "::test_the_watch_ends_where_the_volume_answers_nothing_but_errors",
     ),
-    Plant(
+    Plant.of(
         "older versions are not compared",
-        (
-            Change(
-                _COMPARISON,
-                "            if part == len(parts_of(view)):\n",
-                "            if part == 1:\n",
-            ),
-        ),
+        _COMPARISON,
+        "            if part == len(parts_of(view)):\n",
+        "            if part == 1:\n",
         f"{_ROWS}::test_all_versions_of_a_key_are_compared",
     ),
-    Plant(
+    Plant.of(
         "timestamps are compared",
-        (
-            Change(
-                _DIGEST,
-                "    if view.format is not Format.Plain:\n",
-                "    if view.format is None:\n",
-            ),
-        ),
+        _DIGEST,
+        "    if view.format is not Format.Plain:\n",
+        "    if view.format is None:\n",
         f"{_ROWS}::test_a_timestamp_that_a_migration_may_have_lost_does_not_count",
     ),
-    Plant(
+    Plant.of(
         "a row more at the end of a standby is not compared",
-        (Change(_DIGEST, "    limits = count + 1, ", "    limits = count, "),),
+        _DIGEST,
+        "    limits = count + 1, ",
+        "    limits = count, ",
         f"{_ROWS}::test_nobody_can_tell_which_of_unlike_replicas_is_right",
     ),
-    Plant(
+    Plant.of(
         "a standby compares the state that it has",
-        (
-            Change(
-                _RECEIVER,
-                "        if view is None or view.sequence != request.sequence:\n",
-                "        if view is None:\n",
-            ),
-        ),
+        _RECEIVER,
+        "        if view is None or view.sequence != request.sequence:\n",
+        "        if view is None:\n",
         "tests/integration/test_replication_bad_input.py"
         "::test_a_comparison_is_of_rows_that_the_active_may_have",
     ),
-    Plant(
+    Plant.of(
         "a damaged standby is compared",
-        (
-            Change(
-                _RECEIVER, "        if replica.health.damage is not None:\n", "        if False:\n"
-            ),
-        ),
+        _RECEIVER,
+        "        if replica.health.damage is not None:\n",
+        "        if False:\n",
         f"{_ROWS}::test_a_damaged_standby_and_one_that_is_away_are_left_out",
     ),
-    Plant(
+    Plant.of(
         "a restart forgets that replicas are unlike",
-        (
-            Change(
-                _ALARM,
-                "        health.unlike = decode(kept, UnlikeRows) if kept else None\n",
-                "        health.unlike = None\n",
-            ),
-        ),
+        _ALARM,
+        "        health.unlike = decode(kept, UnlikeRows) if kept else None\n",
+        "        health.unlike = None\n",
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
     ),
-    Plant(
+    Plant.of(
         "a restart forgets that a replica waits to be compared",
-        (Change(_ALARM, "        health.waits_for_comparison = kept == _WAITS\n", ""),),
+        _ALARM,
+        "        health.waits_for_comparison = kept == _WAITS\n",
+        "",
         f"{_WAITS}::test_a_wait_for_a_comparison_outlives_a_restart",
     ),
-    Plant(
+    Plant.of(
         "a copy has the alarm of its source",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/open_database.py", "        forget_alarm(batch)\n", ""
-            ),
-        ),
+        f"{_STORE}/replicas/opening/open_database.py",
+        "        forget_alarm(batch)\n",
+        "",
         f"{_WAITS}::test_a_copy_of_an_active_with_an_alarm_has_none",
     ),
-    Plant(
+    Plant.of(
         "an alarm that a configuration has ended ends the wait",
-        (
-            Change(
-                _COMPARISON,
-                "        self.has_ended = replica.health.unlike is unlike ",
-                "        self.has_ended = True ",
-            ),
-        ),
+        _COMPARISON,
+        "        self.has_ended = replica.health.unlike is unlike ",
+        "        self.has_ended = True ",
         f"{_WAITS}::test_a_pass_ends_no_wait_that_began_during_it",
     ),
-    Plant(
+    Plant.of(
         "unlike replicas are not compared in the next epoch",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/scrubber.py",
-                "is_whole and health.unlike.epoch != configuration.epoch\n",
-                "False\n",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/scrubber.py",
+        "is_whole and health.unlike.epoch != configuration.epoch\n",
+        "False\n",
         f"{_ROWS}::test_unlike_replicas_are_compared_again_in_another_epoch_and_after_a_restart",
     ),
-    Plant(
+    Plant.of(
         "the alarm of unlike replicas ends with their epoch",
-        (
-            Change(
-                f"{_STORE}/replicas/report.py",
-                "unlike if is_active else None",
-                "unlike if unlike and is_active and unlike.epoch "
-                "== replica.log.configuration.epoch else None",
-            ),
-        ),
+        f"{_STORE}/replicas/report.py",
+        "unlike if is_active else None",
+        "unlike if unlike and is_active and unlike.epoch "
+        "== replica.log.configuration.epoch else None",
         f"{_ROWS}::test_an_alarm_outlives_the_time_that_a_standby_is_away",
     ),
-    Plant(
+    Plant.of(
         "the alarm of unlike replicas ends while one of them is away",
-        (
-            Change(
-                _COMPARISON,
-                " and {*configuration.replicas} == {*configuration.in_sync}:\n",
-                ":\n",
-            ),
-        ),
+        _COMPARISON,
+        " and {*configuration.replicas} == {*configuration.in_sync}:\n",
+        ":\n",
         f"{_ROWS}::test_an_alarm_ends_when_all_replicas_were_compared_and_the_standbys_hear_of_it",
     ),
-    Plant(
+    Plant.of(
         "a pass without a standby in sync counts as a comparison",
-        (
-            Change(
-                _COMPARISON,
-                "            return len(configuration.replicas) == 1 and not ",
-                "            return True or ",
-            ),
-        ),
+        _COMPARISON,
+        "            return len(configuration.replicas) == 1 and not ",
+        "            return True or ",
         f"{_ROWS}::test_a_pass_without_a_standby_in_sync_is_made_again_when_one_is",
     ),
-    Plant(
+    Plant.of(
         "a pass that broke off counts as a comparison",
-        (Change(_COMPARISON, "        return one.has_ended\n", "        return True\n"),),
+        _COMPARISON,
+        "        return one.has_ended\n",
+        "        return True\n",
         f"{_WAITS}::test_a_pass_during_which_a_standby_is_away_is_made_again",
     ),
-    Plant(
+    Plant.of(
         "a pass that met a damaged block counts as a comparison",
-        (
-            Change(
-                f"{_STORE}/replicas/volume/scrubber.py",
-                "            is_compared = not health.waits_for_comparison\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/volume/scrubber.py",
+        "            is_compared = not health.waits_for_comparison\n",
+        "",
         f"{_WAITS}::test_a_damaged_block_ends_no_wait",
     ),
-    Plant(
+    Plant.of(
         "a left replica that comes back is not compared soon",
-        (
-            Change(
-                f"{_STORE}/replicas/apply/replica_health.py",
-                "            self.unlike, self.waits_for_comparison = None, True\n",
-                "            self.unlike = None\n",
-            ),
-        ),
+        f"{_STORE}/replicas/apply/replica_health.py",
+        "            self.unlike, self.waits_for_comparison = None, True\n",
+        "            self.unlike = None\n",
         f"{_ROWS}::test_the_alarm_ends_with_the_standbys_and_a_new_one_is_compared_soon",
     ),
     Plant(
@@ -362,15 +262,11 @@ DAMAGE_PLANTS = (
         "tests/integration/test_replication_bad_input.py"
         "::test_a_comparison_that_names_no_version_is_of_the_first_one",
     ),
-    Plant(
+    Plant.of(
         "an active of another epoch tells a standby of unlike rows",
-        (
-            Change(
-                _RECEIVER,
-                "        check_follows(replica.log, configuration)\n        return partition",
-                "        return partition",
-            ),
-        ),
+        _RECEIVER,
+        "        check_follows(replica.log, configuration)\n        return partition",
+        "        return partition",
         "tests/integration/test_replication_bad_input.py"
         "::test_an_active_of_another_epoch_tells_of_no_unlike_rows",
     ),

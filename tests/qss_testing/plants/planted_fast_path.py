@@ -3,7 +3,7 @@
 `make planted` runs the short fuzz, or the named test, with each of them in turn.
 """
 
-from qss_testing.plants.planted import Change, Plant, run
+from qss_testing.plants.planted import Plant, run
 
 _HTTP = "store-pod/qss_store/http"
 _FUZZ = "tests/integration/test_fast_path_fuzz.py"
@@ -11,7 +11,7 @@ _CONNECTION = "tests/unit/qss_store/http/test_connection.py"
 
 
 def _damage(name: str, file: str, whole: str, damaged: str, test: str = _FUZZ) -> Plant:
-    return Plant(name, (Change(f"{_HTTP}/{file}", whole, damaged),), test)
+    return Plant.of(name, f"{_HTTP}/{file}", whole, damaged, test)
 
 
 PLANTS = (

@@ -15,87 +15,55 @@ _EPOCHS = f"{_PLANNING}/membership/epochs.py"
 _EVERYWHERE = "    everywhere = min(durable.get(member, Offset(0)) for member in waited_for)\n"
 
 REPLICA_PLANTS = (
-    Plant(
+    Plant.of(
         "an active acknowledges before its own sync",
-        (
-            Change(
-                _LOG,
-                "    waited_for = log.counted.union(log.configuration.in_sync)\n",
-                "    waited_for = log.counted.union(log.configuration.in_sync)\n"
-                "    waited_for = waited_for - {log.pod} or waited_for\n",
-            ),
-        ),
+        _LOG,
+        "    waited_for = log.counted.union(log.configuration.in_sync)\n",
+        "    waited_for = log.counted.union(log.configuration.in_sync)\n"
+        "    waited_for = waited_for - {log.pod} or waited_for\n",
     ),
-    Plant(
+    Plant.of(
         "an active waits for one standby of two",
-        (
-            Change(
-                _LOG,
-                _EVERYWHERE,
-                "    ends = sorted(durable.get(member, Offset(0)) for member in waited_for)\n"
-                "    everywhere = ends[1] if len(ends) > 2 else ends[0]\n",
-            ),
-        ),
+        _LOG,
+        _EVERYWHERE,
+        "    ends = sorted(durable.get(member, Offset(0)) for member in waited_for)\n"
+        "    everywhere = ends[1] if len(ends) > 2 else ends[0]\n",
     ),
-    Plant(
+    Plant.of(
         "an active waits for no standby",
-        (
-            Change(
-                _LOG,
-                _EVERYWHERE,
-                "    everywhere = max(durable.get(member, Offset(0)) for member in waited_for)\n",
-            ),
-        ),
+        _LOG,
+        _EVERYWHERE,
+        "    everywhere = max(durable.get(member, Offset(0)) for member in waited_for)\n",
     ),
-    Plant(
+    Plant.of(
         "a learner that was asked for is not waited for",
-        (
-            Change(
-                _LOG,
-                "    waited_for = log.counted.union(log.configuration.in_sync)\n",
-                "    waited_for = log.configuration.in_sync\n",
-            ),
-        ),
+        _LOG,
+        "    waited_for = log.counted.union(log.configuration.in_sync)\n",
+        "    waited_for = log.configuration.in_sync\n",
     ),
-    Plant(
+    Plant.of(
         "an active forgets in a restart which learner it asked for",
-        (
-            Change(
-                _CHANGELOG,
-                "            counted=_asked_for(meta, configuration.epoch),\n",
-                "",
-            ),
-        ),
+        _CHANGELOG,
+        "            counted=_asked_for(meta, configuration.epoch),\n",
+        "",
     ),
-    Plant(
+    Plant.of(
         "a learner gets entries that the active has not synced",
-        (
-            Change(
-                f"{_STORE}/replication/active.py",
-                "    return log.durable.get(log.pod, log.start)\n",
-                "    return log.end\n",
-            ),
-        ),
+        f"{_STORE}/replication/active.py",
+        "    return log.durable.get(log.pod, log.start)\n",
+        "    return log.end\n",
     ),
-    Plant(
+    Plant.of(
         "a follower takes entries of an older epoch",
-        (
-            Change(
-                f"{_STORE}/replication/follower.py",
-                "    if sent == held and log.role not in (None, Role.ACTIVE):\n",
-                "    if log.role not in (None, Role.ACTIVE):\n",
-            ),
-        ),
+        f"{_STORE}/replication/follower.py",
+        "    if sent == held and log.role not in (None, Role.ACTIVE):\n",
+        "    if log.role not in (None, Role.ACTIVE):\n",
     ),
-    Plant(
+    Plant.of(
         "a follower takes a watermark for entries that it did not compare",
-        (
-            Change(
-                f"{_STORE}/replication/follower.py",
-                "        watermark=min(append.watermark, matched),\n",
-                "        watermark=min(append.watermark, max(log.end, matched)),\n",
-            ),
-        ),
+        f"{_STORE}/replication/follower.py",
+        "        watermark=min(append.watermark, matched),\n",
+        "        watermark=min(append.watermark, max(log.end, matched)),\n",
     ),
     Plant(
         "a follower cuts entries below the watermark",
@@ -109,83 +77,56 @@ REPLICA_PLANTS = (
             Change(_LOG, "    if offset < log.watermark:\n", "    if False:\n"),
         ),
     ),
-    Plant(
+    Plant.of(
         "a new epoch is answered before it is durable",
-        (
-            Change(
-                f"{_PEERS}/follower_service.py",
-                "                self._parts.write_configuration(held)\n"
-                "            await changelog.sync()\n",
-                "                self._parts.write_configuration(held)\n"
-                "            changelog.kept_epoch = held.epoch\n",
-            ),
-        ),
+        f"{_PEERS}/follower_service.py",
+        "                self._parts.write_configuration(held)\n"
+        "            await changelog.sync()\n",
+        "                self._parts.write_configuration(held)\n"
+        "            changelog.kept_epoch = held.epoch\n",
     ),
-    Plant(
+    Plant.of(
         "a new active answers before it has applied its log",
-        (
-            Change(
-                f"{_PEERS}/active_service.py",
-                "        return self._barrier_at is not None and self._changelog.log.applied <= "
-                "self._barrier_at\n",
-                "        return False\n",
-            ),
-        ),
+        f"{_PEERS}/active_service.py",
+        "        return self._barrier_at is not None and self._changelog.log.applied <= "
+        "self._barrier_at\n",
+        "        return False\n",
     ),
-    Plant(
+    Plant.of(
         "a new active appends no Barrier",
-        (
-            Change(
-                _LOG,
-                "    return log.role is Role.ACTIVE and epoch > FIRST_EPOCH and last_epoch < "
-                "epoch\n",
-                "    return False\n",
-            ),
-        ),
+        _LOG,
+        "    return log.role is Role.ACTIVE and epoch > FIRST_EPOCH and last_epoch < epoch\n",
+        "    return False\n",
     ),
-    Plant(
+    Plant.of(
         "a lease counts from its answer",
-        (
-            Change(
-                f"{_PEERS}/follower_progress.py",
-                "supported(self._lease, pod, result.epoch, sent_s, lease_s)",
-                "supported(self._lease, pod, result.epoch, self._now_s(), lease_s)",
-            ),
-        ),
+        f"{_PEERS}/follower_progress.py",
+        "supported(self._lease, pod, result.epoch, sent_s, lease_s)",
+        "supported(self._lease, pod, result.epoch, self._now_s(), lease_s)",
     ),
-    Plant(
+    Plant.of(
         "a promise has no margin for clocks that differ",
-        (Change(_LEASE, "MARGIN = 1.1\n", "MARGIN = 1.0\n"),),
+        _LEASE,
+        "MARGIN = 1.1\n",
+        "MARGIN = 1.0\n",
     ),
-    Plant(
+    Plant.of(
         "a follower forgets its promises in a restart",
-        (
-            Change(
-                f"{_PEERS}/follower_service.py",
-                "Support({}) if is_new else started(now_s, promised_s)",
-                "Support({})",
-            ),
-        ),
+        f"{_PEERS}/follower_service.py",
+        "Support({}) if is_new else started(now_s, promised_s)",
+        "Support({})",
     ),
-    Plant(
+    Plant.of(
         "a standby that has not applied the watermark is level",
-        (
-            Change(
-                f"{_PEERS}/freshness.py",
-                "        return self._sure_s if applied >= self._watermark else self._level_s\n",
-                "        return self._sure_s\n",
-            ),
-        ),
+        f"{_PEERS}/freshness.py",
+        "        return self._sure_s if applied >= self._watermark else self._level_s\n",
+        "        return self._sure_s\n",
     ),
-    Plant(
+    Plant.of(
         "a reader gets an older state than it has seen",
-        (
-            Change(
-                f"{_STORE}/reads/routing/admission.py",
-                "    if view.sequence < since:\n",
-                "    if False:\n",
-            ),
-        ),
+        f"{_STORE}/reads/routing/admission.py",
+        "    if view.sequence < since:\n",
+        "    if False:\n",
     ),
     Plant(
         "a learner answers reads",
@@ -202,25 +143,17 @@ REPLICA_PLANTS = (
             ),
         ),
     ),
-    Plant(
+    Plant.of(
         "a replica that is not in sync is promoted",
-        (
-            Change(
-                f"{_PLANNING}/membership/failover.py",
-                "        for pod in entry.in_sync\n        if pod != entry.active\n",
-                "        for pod in entry.replicas\n        if pod != entry.active\n",
-            ),
-        ),
+        f"{_PLANNING}/membership/failover.py",
+        "        for pod in entry.in_sync\n        if pod != entry.active\n",
+        "        for pod in entry.replicas\n        if pod != entry.active\n",
     ),
-    Plant(
+    Plant.of(
         "a learner is taken in before it is caught up",
-        (
-            Change(
-                _EPOCHS,
-                "        for pod in active.caught_up\n",
-                "        for pod in entry.replicas\n",
-            ),
-        ),
+        _EPOCHS,
+        "        for pod in active.caught_up\n",
+        "        for pod in entry.replicas\n",
     ),
     Plant(
         "a standby that lost its volume counts as in sync",
@@ -243,41 +176,28 @@ REPLICA_PLANTS = (
             ),
         ),
     ),
-    Plant(
+    Plant.of(
         "an operator believes an older status",
-        (
-            Change(
-                f"{_PLANNING}/disk_claims.py",
-                "    return held.epoch >= published.epoch and held != published\n",
-                "    return False\n",
-            ),
-        ),
+        f"{_PLANNING}/disk_claims.py",
+        "    return held.epoch >= published.epoch and held != published\n",
+        "    return False\n",
     ),
-    Plant(
+    Plant.of(
         "pods are told an assignment that was not published",
-        (
-            Change(
-                "operator/qss_operator/reconcile.py",
-                "                await self._publish(observation.resource, status)\n"
-                "                return True\n",
-                "                try:\n"
-                "                    await self._publish(observation.resource, status)\n"
-                "                except ConflictError:\n"
-                "                    pass\n"
-                "                return True\n",
-            ),
-        ),
+        "operator/qss_operator/reconcile.py",
+        "                await self._publish(observation.resource, status)\n"
+        "                return True\n",
+        "                try:\n"
+        "                    await self._publish(observation.resource, status)\n"
+        "                except ConflictError:\n"
+        "                    pass\n"
+        "                return True\n",
     ),
-    Plant(
+    Plant.of(
         "a change of a configuration keeps its epoch",
-        (
-            Change(
-                _EPOCHS,
-                "        return replace(entry, epoch=_after(entry), in_sync=left)\n"
-                "    # An active that",
-                "        return replace(entry, in_sync=left)\n    # An active that",
-            ),
-        ),
+        _EPOCHS,
+        "        return replace(entry, epoch=_after(entry), in_sync=left)\n    # An active that",
+        "        return replace(entry, in_sync=left)\n    # An active that",
     ),
     Plant(
         "a plan forgets to tell the pods",

@@ -4,7 +4,7 @@
 simulation plants them, too.
 """
 
-from qss_testing.plants.planted import Change, Plant, run
+from qss_testing.plants.planted import Plant, run
 
 _STORE = "store-pod/qss_store"
 _PEERS = f"{_STORE}/replicas/peers"
@@ -20,369 +20,245 @@ _CORDONED = "tests/unit/qss_operator/planning/test_cordoned_nodes.py"
 _LEASES = "tests/unit/qss_store/replication/test_lease.py"
 
 STANDBY_PLANTS = (
-    Plant(
+    Plant.of(
         "a batch between two epochs is acknowledged",
-        (
-            Change(
-                f"{_STORE}/writes/commit_driver.py",
-                "                return\n        await self.finish()\n",
-                "                return\n            await self.finish()\n",
-            ),
-        ),
+        f"{_STORE}/writes/commit_driver.py",
+        "                return\n        await self.finish()\n",
+        "                return\n            await self.finish()\n",
         "tests/unit/qss_store/writes/test_commit_driver.py"
         "::test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_complete",
     ),
-    Plant(
+    Plant.of(
         "an active that started again acts in its old epoch",
-        (
-            Change(
-                f"{_STORE}/replicas/changelog.py",
-                "        self.may_act = not meta or (",
-                "        self.may_act = True or (",
-            ),
-        ),
+        f"{_STORE}/replicas/changelog.py",
+        "        self.may_act = not meta or (",
+        "        self.may_act = True or (",
         f"{_STANDBYS}::test_an_active_that_started_again_waits_for_its_next_epoch",
     ),
-    Plant(
+    Plant.of(
         "a new active does not wait for the lease of the old one",
-        (
-            Change(
-                f"{_PEERS}/active_service.py",
-                "        if not self._following.may_begin():\n            asyncio",
-                "        if False:\n            asyncio",
-            ),
-        ),
+        f"{_PEERS}/active_service.py",
+        "        if not self._following.may_begin():\n            asyncio",
+        "        if False:\n            asyncio",
         f"{_STANDBYS}::test_a_new_active_waits_until_the_lease_of_the_old_one_has_run_out",
     ),
-    Plant(
+    Plant.of(
         "an active without a lease tells its standby that it is fresh",
-        (
-            Change(
-                f"{_PEERS}/follower_progress.py",
-                "            after=follower.answered if is_acting else None,\n",
-                "            after=follower.answered,\n",
-            ),
-        ),
+        f"{_PEERS}/follower_progress.py",
+        "            after=follower.answered if is_acting else None,\n",
+        "            after=follower.answered,\n",
         f"{_STANDBYS}::test_a_standby_that_hears_only_an_active_without_a_lease_is_not_level",
     ),
-    Plant(
+    Plant.of(
         "an active without a lease answers",
-        (
-            Change(
-                f"{_PEERS}/active_service.py",
-                "        if not self._followers.has_lease():\n",
-                "        if False:\n",
-            ),
-        ),
+        f"{_PEERS}/active_service.py",
+        "        if not self._followers.has_lease():\n",
+        "        if False:\n",
         f"{_STANDBYS}::test_a_standby_that_does_not_answer_is_reported_and_commits_wait",
     ),
-    Plant(
+    Plant.of(
         "a follower acknowledges before it has synced",
-        (
-            Change(
-                f"{_PEERS}/follower_service.py",
-                "            if changelog.owes_sync:\n                await changelog.sync()\n",
-                "",
-            ),
-        ),
+        f"{_PEERS}/follower_service.py",
+        "            if changelog.owes_sync:\n                await changelog.sync()\n",
+        "",
         "tests/integration/test_follower_replica.py",
     ),
-    Plant(
+    Plant.of(
         "an active does not see that its volume went back",
-        (
-            Change(
-                f"{_PEERS}/follower_progress.py",
-                "        if watermark.offset > log.end or (",
-                "        if watermark.offset < 0 and (",
-            ),
-        ),
+        f"{_PEERS}/follower_progress.py",
+        "        if watermark.offset > log.end or (",
+        "        if watermark.offset < 0 and (",
         f"{_STANDBYS}::test_an_active_whose_volume_went_back_is_found_by_its_standby",
     ),
-    Plant(
+    Plant.of(
         "a learner that copies a database keeps its old one",
-        (
-            Change(
-                f"{_PEERS}/follower_progress.py",
-                "            self._followers[pod].needs_copy = True\n",
-                "            self._followers[pod].needs_copy = False\n",
-            ),
-        ),
+        f"{_PEERS}/follower_progress.py",
+        "            self._followers[pod].needs_copy = True\n",
+        "            self._followers[pod].needs_copy = False\n",
         f"{_STANDBYS}::test_a_learner_whose_entries_were_cut_copies_the_database",
     ),
-    Plant(
+    Plant.of(
         "an old volume of a standby takes over",
-        (
-            Change(
-                f"{_MEMBERSHIP}/failover.py",
-                "    if candidates is sound and is_risky:\n",
-                "    if False:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/failover.py",
+        "    if candidates is sound and is_risky:\n",
+        "    if False:\n",
         f"{_PLANNER}::test_a_standby_that_was_not_compared_since_its_start_takes_over_later",
     ),
-    Plant(
+    Plant.of(
         "an old state is brought to a new replica",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "    return active is not None and active.state in SOUND\n",
-                "    return active is not None\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/moves.py",
+        "    return active is not None and active.state in SOUND\n",
+        "    return active is not None\n",
         f"{_PLANNER}::test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners",
     ),
-    Plant(
+    Plant.of(
         "an active that is behind has its standbys removed",
-        (
-            Change(
-                f"{_MEMBERSHIP}/epochs.py",
-                "    silent = set(active.silent) & _standbys(entry) if is_sound else set()\n",
-                "    silent = set(active.silent) & _standbys(entry)\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/epochs.py",
+        "    silent = set(active.silent) & _standbys(entry) if is_sound else set()\n",
+        "    silent = set(active.silent) & _standbys(entry)\n",
         f"{_PLANNER}::test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set",
     ),
-    Plant(
+    Plant.of(
         "another process of a pod releases a promise",
-        (
-            Change(
-                f"{_STORE}/replication/lease.py",
-                "term.process != process or term.epoch",
-                "term.epoch",
-            ),
-        ),
+        f"{_STORE}/replication/lease.py",
+        "term.process != process or term.epoch",
+        "term.epoch",
         f"{_LEASES}::test_another_process_of_the_same_pod_releases_nothing",
     ),
-    Plant(
+    Plant.of(
         "an active releases the epoch in which it may act",
-        (Change(f"{_STORE}/replication/lease.py", " or term.epoch >= epoch\n", "\n"),),
+        f"{_STORE}/replication/lease.py",
+        " or term.epoch >= epoch\n",
+        "\n",
         f"{_LEASES}::test_an_active_that_holds_a_later_epoch_is_not_waited_for",
     ),
-    Plant(
+    Plant.of(
         "a replica is removed before the new one is in sync",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "    if not all(is_sound(reports, pod, entry) for pod in target.replicas):\n",
-                "    if False:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/moves.py",
+        "    if not all(is_sound(reports, pod, entry) for pod in target.replicas):\n",
+        "    if False:\n",
         f"{_MOVES}::test_a_partition_stays_where_it_is_until_its_new_replica_is_in_sync",
     ),
-    Plant(
+    Plant.of(
         "partitions move while a pod is silent",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "    if silent or len(wanted) < spec.replicas:\n",
-                "    if False:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/moves.py",
+        "    if silent or len(wanted) < spec.replicas:\n",
+        "    if False:\n",
         f"{_MOVES}::test_nothing_moves_while_a_pod_that_stays_is_silent",
     ),
-    Plant(
+    Plant.of(
         "a replica is deleted before those that are left know that they are alone",
-        (
-            Change(
-                f"{_MEMBERSHIP}/retirements.py",
-                "        and _held_everywhere(observation, entry)\n",
-                "        and replica_of(observation.reports, entry.active, entry) is not None\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/retirements.py",
+        "        and _held_everywhere(observation, entry)\n",
+        "        and replica_of(observation.reports, entry.active, entry) is not None\n",
         f"{_MOVES}::test_a_replica_is_deleted_only_when_all_that_are_left_know_of_it",
     ),
-    Plant(
+    Plant.of(
         "a deleted replica leaves its sync mark",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/retirement.py",
-                "            await self._marks.forget(store_id, partition)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/retirement.py",
+        "            await self._marks.forget(store_id, partition)\n",
+        "",
         "tests/integration/test_retirement.py"
         "::test_a_deleted_replica_is_no_lost_one_when_the_partition_comes_back",
     ),
-    Plant(
+    Plant.of(
         "a pod deletes a replica in another epoch than the operator names",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/assignment_checks.py",
-                "    if held.epoch != request.epoch or held.role_of(pod) is not None:\n",
-                "    if held.role_of(pod) is not None:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/assignment_checks.py",
+        "    if held.epoch != request.epoch or held.role_of(pod) is not None:\n",
+        "    if held.role_of(pod) is not None:\n",
         "tests/integration/test_retirement.py"
         "::test_a_replica_that_is_left_out_is_deleted_when_it_is_asked_for",
     ),
-    Plant(
+    Plant.of(
         "a pod that has replicas is removed",
-        (
-            Change(
-                "operator/qss_operator/planning/scaling.py",
-                "        return bool(report.replicas or lost) or may_hold_more(pod, report)\n",
-                "        return False\n",
-            ),
-        ),
+        "operator/qss_operator/planning/scaling.py",
+        "        return bool(report.replicas or lost) or may_hold_more(pod, report)\n",
+        "        return False\n",
         f"{_MOVES}::test_a_pod_is_removed_when_it_has_no_replica",
     ),
-    Plant(
+    Plant.of(
         "an older assignment makes a deleted replica anew",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/assignment_checks.py",
-                "    if known is None:\n        return\n",
-                "    return\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/assignment_checks.py",
+        "    if known is None:\n        return\n",
+        "    return\n",
         f"{_OLDER}::test_an_older_assignment_makes_no_deleted_replica_anew",
     ),
-    Plant(
+    Plant.of(
         "an assignment for an earlier process is taken",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/assignment_checks.py",
-                '    if assignment.incarnation not in ("", process):\n',
-                "    if False:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/assignment_checks.py",
+        '    if assignment.incarnation not in ("", process):\n',
+        "    if False:\n",
         f"{_OLDER}::test_an_assignment_for_an_earlier_process_is_refused",
     ),
-    Plant(
+    Plant.of(
         "a pod forgets the epoch in which a replica left",
-        (
-            Change(
-                f"{_STORE}/replicas/opening/assignment_checks.py",
-                "    if kept != held:\n",
-                "    if False:\n",
-            ),
-        ),
+        f"{_STORE}/replicas/opening/assignment_checks.py",
+        "    if kept != held:\n",
+        "    if False:\n",
         f"{_OLDER}::test_a_replica_is_deleted_only_when_the_pod_has_kept_the_epoch",
     ),
-    Plant(
+    Plant.of(
         "a volume of before a move has an active",
-        (
-            Change(
-                f"{_STORE}/writes/sequence_comparison.py",
-                "            await self._hear_configurations(pod)\n",
-                "",
-            ),
-        ),
+        f"{_STORE}/writes/sequence_comparison.py",
+        "            await self._hear_configurations(pod)\n",
+        "",
         f"{_OLDER}::test_a_volume_of_before_a_move_serves_nothing_once_it_was_compared",
     ),
-    Plant(
+    Plant.of(
         "files that do not open hold up an assignment",
-        (
-            Change(
-                f"{_STORE}/replicas/pod.py",
-                " and configuration.role_of(self.ordinal) is not Role.LEARNER:\n",
-                ":\n",
-            ),
-        ),
+        f"{_STORE}/replicas/pod.py",
+        " and configuration.role_of(self.ordinal) is not Role.LEARNER:\n",
+        ":\n",
         f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
     ),
-    Plant(
+    Plant.of(
         "a replica that has more than its active is deleted",
-        (
-            Change(
-                f"{_MEMBERSHIP}/retirements.py",
-                "        and (has_more(left, active) or is_evidence",
-                "        and (is_evidence",
-            ),
-        ),
+        f"{_MEMBERSHIP}/retirements.py",
+        "        and (has_more(left, active) or is_evidence",
+        "        and (is_evidence",
         f"{_MOVES}::test_a_left_replica_that_has_more_than_its_active_is_kept",
     ),
-    Plant(
+    Plant.of(
         "a pod that opens its replicas is removed",
-        (
-            Change(
-                "operator/qss_operator/planning/scaling.py",
-                "bool(report.replicas or lost) or may_hold_more(pod, report)\n",
-                "bool(report.replicas or lost)\n",
-            ),
-        ),
+        "operator/qss_operator/planning/scaling.py",
+        "bool(report.replicas or lost) or may_hold_more(pod, report)\n",
+        "bool(report.replicas or lost)\n",
         f"{_MOVES}::test_a_pod_that_opens_its_replicas_is_not_removed",
     ),
-    Plant(
+    Plant.of(
         "a pod restarts while it is in sync",
-        (
-            Change(
-                f"{_MEMBERSHIP}/restarts.py",
-                "    counted = [entry for entry in kept if number in entry.in_sync]\n",
-                "    counted: list[PartitionConfiguration] = []\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/restarts.py",
+        "    counted = [entry for entry in kept if number in entry.in_sync]\n",
+        "    counted: list[PartitionConfiguration] = []\n",
         f"{_RESTARTS}::test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts",
     ),
-    Plant(
+    Plant.of(
         "a roll goes on past a restarted pod that is not in sync",
-        (Change(f"{_MEMBERSHIP}/restarts.py", "if one[0] in new]", "if one[0] in new[:0]]"),),
+        f"{_MEMBERSHIP}/restarts.py",
+        "if one[0] in new]",
+        "if one[0] in new[:0]]",
         f"{_STUCK}::test_a_roll_stops_at_a_pod_that_serves_and_does_not_come_back_in_sync",
     ),
-    Plant(
+    Plant.of(
         "a pod with a deleted volume restarts while others lack its data",
-        (
-            Change(
-                f"{_MEMBERSHIP}/restarts.py",
-                "    if only := [entry",
-                "    if only := ()[:0] and [entry",
-            ),
-        ),
+        f"{_MEMBERSHIP}/restarts.py",
+        "    if only := [entry",
+        "    if only := ()[:0] and [entry",
         f"{_DELETED}::test_a_pause_and_an_unsound_copy_keep_the_pod",
     ),
-    Plant(
+    Plant.of(
         "an active is handed over to a replica that waits for a lease",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "        return None if waits else _next(entry, active=target.active)\n",
-                "        return _next(entry, active=target.active)\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/moves.py",
+        "        return None if waits else _next(entry, active=target.active)\n",
+        "        return _next(entry, active=target.active)\n",
         f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
     ),
-    Plant(
+    Plant.of(
         "a pod on a cordoned node gets a new replica",
-        (
-            Change(
-                "operator/qss_operator/planning/placement.py",
-                "        is_closed = [pod not in self.open for pod in pods]",
-                "        is_closed = [False for pod in pods]",
-            ),
-        ),
+        "operator/qss_operator/planning/placement.py",
+        "        is_closed = [pod not in self.open for pod in pods]",
+        "        is_closed = [False for pod in pods]",
         f"{_CORDONED}::test_a_new_store_uses_the_pods_of_other_nodes",
     ),
-    Plant(
+    Plant.of(
         "a replica takes promises for ended that nobody will end",
-        (
-            Change(
-                f"{_STORE}/replication/lease.py",
-                "        until > now_s and term.process not in present for",
-                "        False for",
-            ),
-        ),
+        f"{_STORE}/replication/lease.py",
+        "        until > now_s and term.process not in present for",
+        "        False for",
         f"{_LEASES}::test_a_replica_is_bound_by_promises_that_its_active_will_not_release",
     ),
-    Plant(
+    Plant.of(
         "a learner that takes entries is never told to copy",
-        (
-            Change(
-                f"{_PEERS}/follower_progress.py",
-                "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
-                "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
-            ),
-        ),
+        f"{_PEERS}/follower_progress.py",
+        "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
+        "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
         f"{_STANDBYS}::test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_database",
     ),
-    Plant(
+    Plant.of(
         "damage that a read meets is told to nobody",
-        (
-            Change(
-                f"{_STORE}/reads/context.py",
-                "        if isinstance(answer, CorruptionError):\n",
-                "        if answer is self and isinstance(answer, CorruptionError):\n",
-            ),
-        ),
+        f"{_STORE}/reads/context.py",
+        "        if isinstance(answer, CorruptionError):\n",
+        "        if answer is self and isinstance(answer, CorruptionError):\n",
         "tests/integration/test_queries_damage.py"
         "::test_another_replica_answers_and_the_pod_reports_the_damage",
     ),

@@ -4,7 +4,7 @@
 are rules of the operator's planner.
 """
 
-from qss_testing.plants.planted import Change, Plant, run
+from qss_testing.plants.planted import Plant, run
 
 _PLANNING = "operator/qss_operator/planning"
 _MEMBERSHIP = f"{_PLANNING}/membership"
@@ -14,105 +14,69 @@ _UNOPENED = "tests/unit/qss_operator/planning/test_unopened_replicas.py"
 _LEFT = "tests/unit/qss_operator/planning/test_left_replicas.py"
 
 UNLIKE_PLANTS = (
-    Plant(
+    Plant.of(
         "a partition of unlike replicas keeps any of them when its standbys go",
-        (
-            Change(
-                f"{_MEMBERSHIP}/unlike.py",
-                "        and active.unlike is not None\n    }\n",
-                "        and active.unlike is active\n    }\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/unlike.py",
+        "        and active.unlike is not None\n    }\n",
+        "        and active.unlike is active\n    }\n",
         f"{_UNLIKE}::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
     ),
-    Plant(
+    Plant.of(
         "standbys with other rows are moved and deleted",
-        (
-            Change(
-                f"{_MEMBERSHIP}/unlike.py",
-                "    return unlike_entries(observation, entries) if has_standbys else {}\n",
-                "    return {}\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/unlike.py",
+        "    return unlike_entries(observation, entries) if has_standbys else {}\n",
+        "    return {}\n",
         f"{_UNLIKE}::test_a_store_that_grows_deletes_no_replica_that_may_have_the_right_rows",
     ),
-    Plant(
+    Plant.of(
         "a left replica with other rows is deleted",
-        (
-            Change(
-                f"{_MEMBERSHIP}/unlike.py",
-                "    return active.unlike is not None and pod in",
-                "    return active.unlike is active and pod in",
-            ),
-        ),
+        f"{_MEMBERSHIP}/unlike.py",
+        "    return active.unlike is not None and pod in",
+        "    return active.unlike is active and pod in",
         f"{_UNLIKE}::test_a_left_replica_that_was_compared_is_kept_until_a_person_gives_up_the_"
         "standbys[1]",
     ),
-    Plant(
+    Plant.of(
         "a standby comes back before its old replica is deleted",
-        (
-            Change(
-                f"{_MEMBERSHIP}/moves.py",
-                "        if any(_is_left(observation.reports, pod, number) for pod in added):\n",
-                "        if False:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/moves.py",
+        "        if any(_is_left(observation.reports, pod, number) for pod in added):\n",
+        "        if False:\n",
         f"{_UNLIKE}::test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows",
     ),
-    Plant(
+    Plant.of(
         "a partition that waits for room is made anew",
-        (
-            Change(
-                f"{_PLANNING}/assignment_state.py",
-                "        or _unopened(observation, published)\n",
-                "",
-            ),
-        ),
+        f"{_PLANNING}/assignment_state.py",
+        "        or _unopened(observation, published)\n",
+        "",
         f"{_UNOPENED}::test_a_partition_that_waits_for_room_is_not_said_to_be_gone_and_not_made_"
         "anew",
     ),
-    Plant(
+    Plant.of(
         "the configuration of a partition that cannot be opened is not used",
-        (
-            Change(
-                f"{_PLANNING}/disk_claims.py",
-                "        if lost.configuration is not None:\n",
-                "        if False:\n",
-            ),
-        ),
+        f"{_PLANNING}/disk_claims.py",
+        "        if lost.configuration is not None:\n",
+        "        if False:\n",
         f"{_CLAIMS}::test_a_lost_replica_whose_configuration_differs_in_one_epoch_makes_a_dispute",
     ),
-    Plant(
+    Plant.of(
         "a learner that cannot be opened strands an empty partition",
-        (
-            Change(
-                f"{_PLANNING}/disk_claims.py",
-                " for claim in claims if claim.is_open and not claim.is_empty\n",
-                " for claim in claims if not claim.is_empty\n",
-            ),
-        ),
+        f"{_PLANNING}/disk_claims.py",
+        " for claim in claims if claim.is_open and not claim.is_empty\n",
+        " for claim in claims if not claim.is_empty\n",
         f"{_CLAIMS}::test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened",
     ),
-    Plant(
+    Plant.of(
         "a replica that followed its active through an accepted loss is kept for ever",
-        (
-            Change(
-                f"{_MEMBERSHIP}/retirements.py",
-                "    if newer := [loss for loss in active.losses if loss not in left.losses]:\n",
-                "    if newer := active.losses:\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/retirements.py",
+        "    if newer := [loss for loss in active.losses if loss not in left.losses]:\n",
+        "    if newer := active.losses:\n",
         f"{_LEFT}::test_standbys_come_back_after_an_accepted_loss",
     ),
-    Plant(
+    Plant.of(
         "a learner that cannot be opened keeps a left replica",
-        (
-            Change(
-                f"{_MEMBERSHIP}/retirements.py",
-                "replica_of(observation.reports, pod, entry) for pod in entry.in_sync]\n",
-                "replica_of(observation.reports, pod, entry) for pod in entry.replicas]\n",
-            ),
-        ),
+        f"{_MEMBERSHIP}/retirements.py",
+        "replica_of(observation.reports, pod, entry) for pod in entry.in_sync]\n",
+        "replica_of(observation.reports, pod, entry) for pod in entry.replicas]\n",
         f"{_LEFT}::test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_heir_has_an_"
         "old_one[lost]",
     ),
