@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from qss_core.model import PartitionConfiguration
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import Api
+from qss_testing.fakes.strange_pods import Handler, Serve, pod_that
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
 
@@ -72,6 +74,17 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
     yield start
     for cluster in clusters:
         await cluster.close()
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Starts servers in place of pods."""
+    async with AsyncExitStack() as stack:
+
+        async def start(handler: Handler) -> str:
+            return await stack.enter_async_context(pod_that(handler))
+
+        yield start
 
 
 @pytest.fixture(scope="session")

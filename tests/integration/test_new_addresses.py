@@ -14,7 +14,7 @@ from qss_client.http.async_http import AsyncHttp
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import UnreachableError
 from qss_store.runtime.peer_client import Peers, PeerSession
-from qss_testing.pods.ports import port_of
+from qss_testing.fakes.strange_pods import pod_that
 
 _OLD, _NEW = "127.0.0.1", "127.0.0.2"
 _NAME = "words-0.words-pods.shop.svc"
@@ -30,16 +30,8 @@ async def pod(host: str, port: int = 0) -> AsyncIterator[int]:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=host.encode(), headers={"Connection": "close"})
 
-    app = web.Application()
-    app.router.add_post("/", answer)
-    app.router.add_get("/", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        yield port_of(runner)
-    finally:
-        await runner.cleanup()
+    async with pod_that(answer, host, port) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @asynccontextmanager

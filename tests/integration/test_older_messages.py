@@ -13,10 +13,7 @@ from msgspec.structs import replace
 from qss_client.clock import SystemClock
 from qss_core.errors import MalformedRequestError
 from qss_core.model import (
-    Ordinal,
     PartitionId,
-    PodAddress,
-    PodName,
     Sequence,
     StoreAssignment,
     StoreSettings,
@@ -28,6 +25,7 @@ from qss_core.wire.versions import OWN_VERSION
 from qss_operator.http_pods import HttpPods
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.writes.sequence_comparison import Comparison
+from qss_testing.fakes.strange_pods import address_of, pod_that
 from qss_testing.messages_before import DOCUMENTS, refusal_before
 from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import HOST, WriteCluster, write_cluster
@@ -112,19 +110,8 @@ async def pod_before(took: dict[str, bytes]) -> AsyncIterator[str]:
         took[request.path] = body
         return web.Response(body=encode(DOCUMENTS[answers]), content_type="application/json")
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, HOST, 0).start()
-    try:
-        yield f"http://{HOST}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-def address(url: str) -> PodAddress:
-    return PodAddress(ordinal=Ordinal(0), name=PodName("words-0"), query=url, changelog=url)
+    async with pod_that(answer) as url:
+        yield url
 
 
 async def test_the_operator_sends_an_older_pod_the_settings_that_it_knows() -> None:
@@ -135,17 +122,17 @@ async def test_the_operator_sends_an_older_pod_the_settings_that_it_knows() -> N
     async with pod_before(took) as url, aiohttp.ClientSession() as session:
         pods = HttpPods(session, clock=SystemClock())
         with pytest.raises(MalformedRequestError, match="leaseMs"):
-            await pods.assign(address(url), assignment)
-        report = await pods.report(address(url))
+            await pods.assign(address_of(url), assignment)
+        report = await pods.report(address_of(url))
         assert report is not None
         assert not report.replicates
-        assert not (await pods.assign(address(url), assignment)).replicates
+        assert not (await pods.assign(address_of(url), assignment)).replicates
     kept = decode(took["/control/assignment"], StoreAssignment)
     assert kept == replace(recorded, settings=replace(settings, lease_ms=5000))
 
 
 async def test_the_operator_knows_a_pod_of_this_version(cluster: WriteCluster) -> None:
-    pod = address(f"http://{HOST}:{cluster.ports[0]}")
+    pod = address_of(f"http://{HOST}:{cluster.ports[0]}")
     report = await HttpPods(cluster.session, clock=SystemClock()).report(pod)
     assert report == cluster.pods[0].pod.report()
     assert report.replicates
@@ -157,7 +144,7 @@ async def test_a_pod_compares_its_sequences_with_an_older_one(cluster: WriteClus
     async with pod_before(took) as url, PeerSession() as session:
         comparison = Comparison(held.pod, Peers(session), cluster.settings)
         async with asyncio.timeout(10):
-            answer = await comparison.ask(address(url), PartitionId(0))
+            answer = await comparison.ask(address_of(url), PartitionId(0))
     assert answer.sequences == DOCUMENTS["SequencesAnswer"]["sequences"]
     assert answer.held is not None
     assert decode(took["/transactions/sequences"], SequencesRequest).writer_epoch == 0

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from io import BufferedIOBase
 
 import pytest
@@ -11,30 +11,10 @@ from aiohttp import web
 from qss_core.errors import StoreError, UnreachableError, WrongStoreError
 from qss_core.wire.messages import encode, problem_of
 from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_testing.fakes.strange_pods import Serve
 from qss_testing.waiting import wait_until_async
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Serve = Callable[[Handler], Awaitable[str]]
 _BYTES = 3 * 1024 * 1024
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    """Starts servers that stand for pods."""
-    runners: list[web.AppRunner] = []
-
-    async def start(handler: Handler) -> str:
-        app = web.Application()
-        app.router.add_post("/part", handler)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        runners.append(runner)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}/part"
-
-    yield start
-    for runner in runners:
-        await runner.cleanup()
 
 
 @pytest.fixture

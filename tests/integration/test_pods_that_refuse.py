@@ -2,8 +2,6 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from qss_core.wire.messages import encode, problem_of
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.versions import OWN_VERSION
 from qss_operator.http_pods import HttpPods
+from qss_testing.fakes.strange_pods import address_of, pod_that
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.certificates import Authority
 from qss_testing.pods.ports import free_ports
@@ -49,21 +48,7 @@ class Trusting:
 
 
 def pod_at(port: int, scheme: str = "http") -> PodAddress:
-    url = f"{scheme}://127.0.0.1:{port}"
-    return PodAddress(ordinal=Ordinal(0), name=PodName("words-0"), query=url, changelog=url)
-
-
-@asynccontextmanager
-async def listening(
-    port: int, handler: Any, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[None]:
-    app = web.Application()
-    app.router.add_get("/control/replicas", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
-    yield
-    await runner.cleanup()
+    return address_of(f"{scheme}://127.0.0.1:{port}")
 
 
 async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
@@ -82,7 +67,7 @@ async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
         pods = HttpPods(session, clock=SetClock())
         assert await pods.report(pod_at(port)) is None
         assert pods.refusal(pod_at(port)) is None, "nobody is there yet"
-        async with listening(port, report):
+        async with pod_that(report, port=port):
             for _ in range(3):
                 assert await pods.report(pod_at(port)) is None
             said = "does not answer the operator: the account operator has no right to control"
@@ -104,7 +89,7 @@ async def test_a_round_goes_on_without_a_silent_pod_and_a_later_one_takes_its_an
 
     port = free_ports(1)[0]
     pod = pod_at(port)
-    async with aiohttp.ClientSession() as session, listening(port, report):
+    async with aiohttp.ClientSession() as session, pod_that(report, port=port):
         pods = HttpPods(session, clock=clock)
         assert await pods.report(pod) is None, "it has two seconds"
         clock.now_s = 3.0
@@ -124,7 +109,7 @@ async def test_an_answer_that_came_between_two_rounds_may_be_of_an_earlier_proce
 
     port = free_ports(1)[0]
     pod = pod_at(port)
-    async with aiohttp.ClientSession() as session, listening(port, report):
+    async with aiohttp.ClientSession() as session, pod_that(report, port=port):
         pods = HttpPods(session, clock=clock)
         assert await pods.report(pod) is None
         clock.now_s = 3.0
@@ -148,7 +133,7 @@ async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> No
     async def report(_: web.Request) -> web.Response:
         return web.Response(body=encode(REPORT), headers=OWN_VERSION)
 
-    async with aiohttp.ClientSession() as session, listening(port, report, served):
+    async with aiohttp.ClientSession() as session, pod_that(report, port=port, tls=served):
         pods = HttpPods(session, Trusting(trusted), clock=SetClock())
         assert await pods.report(pod_at(port, "https")) is None
         told = pods.refusal(pod_at(port, "https"))

@@ -3,8 +3,6 @@
 import asyncio
 import resource
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -13,12 +11,13 @@ from msgspec.structs import replace
 
 from qss_client.clock import SystemClock
 from qss_core.errors import StoreError
-from qss_core.model import Ordinal, PartitionId, PodAddress, PodName, StoreId, StoreName
+from qss_core.model import Ordinal, PartitionId, PodName, StoreId, StoreName
 from qss_core.wire.losses import LostReplica
 from qss_core.wire.messages import Problem, encode
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
 from qss_operator.pod_answers import REPORT_BYTES_MAX, STORE_BYTES_MAX, TEXT_CHARS_MAX
+from qss_testing.fakes.strange_pods import Handler, address_of, pod_that
 
 MIB = 1024 * 1024
 REPORT = ReplicasReport(
@@ -32,26 +31,6 @@ REPORT = ReplicasReport(
     replicas=(),
 )
 FROM_BEFORE = replace(REPORT, message_version=1)  # As of a pod that names no version.
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def pod_that(handler: Handler) -> AsyncIterator[str]:
-    """A pod with this handler; yields its URL."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-def address(url: str, number: int = 0) -> PodAddress:
-    name = PodName(f"words-{number}")
-    return PodAddress(ordinal=Ordinal(number), name=name, query=url, changelog=url)
 
 
 def always(answer: bytes, status: int = 200, **headers: str) -> Handler:
@@ -79,8 +58,8 @@ async def test_a_compressed_answer_is_not_decompressed() -> None:
         aiohttp.ClientSession() as session,
     ):
         pods, before = HttpPods(session, clock=SystemClock()), peak_bytes()
-        assert await pods.report(address(url)) is None
-        said = pods.refusal(address(url))
+        assert await pods.report(address_of(url)) is None
+        said = pods.refusal(address_of(url))
         assert said is not None
         assert "Content-Encoding 'gzip': store pods use none" in said
         assert peak_bytes() - before < 64 * MIB
@@ -104,8 +83,8 @@ async def test_an_answer_without_an_end_is_read_up_to_the_limit() -> None:
 
     async with pod_that(endless) as url, aiohttp.ClientSession() as session:
         pods = HttpPods(session, clock=SystemClock())
-        assert await pods.report(address(url)) is None
-        assert "its answer is longer than 2 MiB" in str(pods.refusal(address(url)))
+        assert await pods.report(address_of(url)) is None
+        assert "its answer is longer than 2 MiB" in str(pods.refusal(address_of(url)))
         async with asyncio.timeout(20):
             await is_over.wait()
     assert sent < REPORT_BYTES_MAX + 16 * MIB, "the limit and the buffers of the sockets"
@@ -115,13 +94,13 @@ async def test_the_pods_of_a_store_have_a_limit_together() -> None:
     spaces = b" " * (REPORT_BYTES_MAX - 4096) + encode(REPORT)
     async with pod_that(always(spaces)) as url, aiohttp.ClientSession() as session:
         pods = HttpPods(session, clock=SystemClock())
-        told = await asyncio.gather(*(pods.report(address(url, n)) for n in range(6)))
+        told = await asyncio.gather(*(pods.report(address_of(url, n)) for n in range(6)))
         heard = [report for report in told if report is not None]
         assert len(heard) <= STORE_BYTES_MAX // len(spaces) == 2
-        refused = [pods.refusal(address(url, n)) for n in range(6) if told[n] is None]
+        refused = [pods.refusal(address_of(url, n)) for n in range(6) if told[n] is None]
         assert all("more than 4 MiB together" in str(one) for one in refused)
         for _ in range(4):
-            told_again = await pods.report(address(url))
+            told_again = await pods.report(address_of(url))
             assert told_again == FROM_BEFORE, "a refused answer does not count"
 
 
@@ -130,7 +109,7 @@ async def test_texts_of_a_report_are_cut() -> None:
     lost = LostReplica(partition=PartitionId(3), error=long)
     told = replace(REPORT, lost=(lost,), incarnation=long, store_id=StoreId(long))
     async with pod_that(always(encode(told))) as url, aiohttp.ClientSession() as session:
-        report = await HttpPods(session, clock=SystemClock()).report(address(url))
+        report = await HttpPods(session, clock=SystemClock()).report(address_of(url))
     assert report is not None
     assert len(encode(report)) < 4 * TEXT_CHARS_MAX
     assert report.lost[0].error == "x" * TEXT_CHARS_MAX + "..."
@@ -148,8 +127,8 @@ async def test_texts_of_a_report_are_cut() -> None:
 async def test_texts_of_refusals_are_cut(status: int, answer: bytes) -> None:
     async with pod_that(always(answer, status)) as url, aiohttp.ClientSession() as session:
         pods = HttpPods(session, clock=SystemClock())
-        assert await pods.report(address(url)) is None
-        said = pods.refusal(address(url))
+        assert await pods.report(address_of(url)) is None
+        said = pods.refusal(address_of(url))
         assert said is not None
         assert len(said) < TEXT_CHARS_MAX + 200
 
@@ -159,6 +138,6 @@ async def test_a_refused_assignment_keeps_its_kind() -> None:
     async with pod_that(always(encode(problem), 409)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(StoreError, match="older") as raised:
             await HttpPods(session, clock=SystemClock()).call(
-                address(url), "PUT", "/control/assignment", 5.0, b"{}"
+                address_of(url), "PUT", "/control/assignment", 5.0, b"{}"
             )
         assert raised.value.code == "STALE_EPOCH"

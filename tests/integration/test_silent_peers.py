@@ -1,7 +1,7 @@
 """Pods that are silent for the reads of another pod, and the time that reads wait for them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
 import pytest
@@ -12,38 +12,16 @@ from qss_client.http.answer import HttpAnswer
 from qss_client.http.async_http import AsyncHttp
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import DeadlineExceededError, UnreachableError
-from qss_core.model import Ordinal, PodAddress, PodName
+from qss_core.model import PodAddress
 from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
 from qss_store.runtime.peer_client import PeerSession
+from qss_testing.fakes.strange_pods import Serve, address_of
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Serve = Callable[[Handler], Awaitable[PodAddress]]
 READ = PeerRequest(method="GET", path="/x")
 
 
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    """Starts servers that stand for pods."""
-    runners: list[web.AppRunner] = []
-
-    async def start(handler: Handler) -> PodAddress:
-        app = web.Application()
-        app.router.add_get("/{x}", handler)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        runners.append(runner)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port = runner.addresses[0][1]
-        url = f"http://127.0.0.1:{port}"
-        return PodAddress(ordinal=Ordinal(1), name=PodName("words-1"), query=url, changelog=url)
-
-    yield start
-    for runner in runners:
-        await runner.cleanup()
-
-
 async def test_a_pod_that_gave_no_answer_is_silent(serve: Serve) -> None:
-    pod = await serve(never)
+    pod = address_of(await serve(never), 1)
     async with PeerSession() as session:
         peers = PeerReads(session, 4, SystemClock())
         with pytest.raises(DeadlineExceededError):
@@ -60,7 +38,7 @@ async def test_a_pod_that_was_not_asked_is_not_silent(serve: Serve) -> None:
         await let_go.wait()
         return web.Response(text="ok")
 
-    pod = await serve(slow)
+    pod = address_of(await serve(slow), 1)
     async with PeerSession() as session:
         peers = PeerReads(session, 1, SystemClock())
         first = asyncio.create_task(peers.ask(pod, READ, 30.0, None))
@@ -79,7 +57,7 @@ async def test_a_stream_that_stops_makes_its_pod_silent(serve: Serve) -> None:
         await response.write(b"x\n")
         return await never(request)
 
-    pod = await serve(stops)
+    pod = address_of(await serve(stops), 1)
     async with PeerSession() as session:
         peers = PeerReads(session, 4, SystemClock())
         async with AsyncExitStack() as opened:
@@ -102,7 +80,7 @@ async def test_a_long_read_runs_once_while_its_pod_works_and_is_left_where_it_do
         await let_go.wait()
         return web.Response(text="rows")
 
-    pod = await serve(slow)
+    pod = address_of(await serve(slow), 1)
     http = AsyncHttp()
     looks: list[bool] = []
 
@@ -132,7 +110,7 @@ async def test_a_client_without_an_event_loop_does_the_same(serve: Serve) -> Non
     async def quick(_: web.Request) -> web.Response:
         return web.Response(text="rows")
 
-    answering, mute = await serve(quick), await serve(never)
+    answering, mute = address_of(await serve(quick), 1), address_of(await serve(never), 1)
     http = SyncHttp()
 
     def read(pod: PodAddress, *, works: bool) -> HttpAnswer:

@@ -31,11 +31,11 @@ from qss_store.access.token_claims import Audiences, claims_of
 from qss_store.runtime.command_line import parse_arguments
 from qss_testing.fakes.reviewer import AUDIENCE, COMMON, Reviewer, make_token
 from qss_testing.fakes.simulated_pod import STORE
+from qss_testing.fakes.strange_pods import pod_that
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 from qss_testing.pods.guarded import OPERATOR, guarded, rights
 from qss_testing.pods.pod_process import PodCluster
-from qss_testing.pods.ports import free_ports
 
 CLOCK = SystemClock()
 CHECKED = {"authentication": "ServiceAccount"}
@@ -274,22 +274,14 @@ class RoguePod:
 
 @asynccontextmanager
 async def rogue_pod() -> AsyncIterator[RoguePod]:
-    port = free_ports(1)[0]
-    rogue = RoguePod(f"http://127.0.0.1:{port}", [])
+    shown: list[str | None] = []
 
     async def keep(request: web.Request) -> web.Response:
-        rogue.shown.append(request.headers.get("Authorization"))
+        shown.append(request.headers.get("Authorization"))
         return web.Response(status=500)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", keep)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield rogue
-    finally:
-        await runner.cleanup()
+    async with pod_that(keep) as url:
+        yield RoguePod(url, shown)
 
 
 async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:

@@ -1,9 +1,18 @@
-"""Servers in place of pods that hang, break off, or send nonsense."""
+"""Servers in place of pods: they answer as a test says, hang, break off, or send nonsense."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from qss_core.model import Ordinal, PodAddress, PodName
+from qss_testing.pods.ports import port_of
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[str]]  # As the fixture `serve`.
 
 
 @dataclass(slots=True)
@@ -45,6 +54,28 @@ async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
         for writer in writers:
             writer.close()
         await server.wait_closed()
+
+
+@asynccontextmanager
+async def pod_that(
+    answers: Handler, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
+    """A pod that has `answers` answer every request; yields its URL."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answers)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        yield f"{'http' if tls is None else 'https'}://{host}:{port_of(runner)}"
+    finally:
+        await runner.cleanup()
+
+
+def address_of(url: str, ordinal: int = 0) -> PodAddress:
+    """The address of a pod of the store `words` that has one port."""
+    name = PodName(f"words-{ordinal}")
+    return PodAddress(ordinal=Ordinal(ordinal), name=name, query=url, changelog=url)
 
 
 def http_answer(status: int, media: str, body: bytes, *, length: int | None = None) -> bytes:
