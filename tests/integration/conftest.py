@@ -14,9 +14,11 @@ from qss_core.model import PartitionConfiguration
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import Api
+from qss_testing.clients.terminal import ROWS, Terminal
 from qss_testing.fakes.strange_pods import Handler, Serve, pod_that
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
+from qss_testing.writers.writer import Record, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +87,26 @@ async def serve() -> AsyncIterator[Serve]:
             return await stack.enter_async_context(pod_that(handler))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def odd_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """Two pods of the store `words`, with rows that are hard to show."""
+    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=4) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            rows = [Record(key, value, 1000) for key, value in ROWS.items() if value is not None]
+            job.write([*rows, Record("", "empty", 1000)], position={"in": {"0": 5}})
+        yield cluster
+
+
+@pytest.fixture
+def terminal(
+    odd_words: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    """The command `qss` in this process, on a terminal of 60 columns."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("QSS_URL", raising=False)
+    return Terminal(odd_words.url, capsys)
 
 
 @pytest.fixture(scope="session")

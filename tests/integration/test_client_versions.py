@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from qss_client import VersionRow
-from qss_client.cli.main import main
 from qss_client.reads.requests import PAGE_ROWS
 from qss_core.errors import RangeReversedError, UnknownQueryTypeError
 from qss_testing.clients.clients import AnyClient
 from qss_testing.clients.qss_command import Finished
+from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.stores import Cluster, Put
 from qss_testing.pods.timed_stores import StartCluster
 from qss_testing.reference.versions import VERSIONED
@@ -42,16 +42,9 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command against a store of this process."""
 
-    def run_here(*arguments: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return Finished(code if isinstance(code, int) else 0, out, err)
-
     async def run(cluster: Cluster, *arguments: str) -> Finished:
-        given = ("versions", "words", *arguments, "--url", cluster.url())
-        return await asyncio.to_thread(run_here, *given)
+        terminal = Terminal(cluster.url(), capsys)
+        return await asyncio.to_thread(terminal.run, "versions", "words", *arguments)
 
     return run
 

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,39 +14,11 @@ import pytest
 from qss_client.cli.main import write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
 from qss_testing.clients.qss_command import REAL_POD, Qss
-from qss_testing.clients.terminal import Terminal
+from qss_testing.clients.terminal import LONG, Terminal
 from qss_testing.pods.pod_process import PodCluster
-from qss_testing.writers.writer import Record, Writer, write_values
+from qss_testing.writers.writer import write_values
 
-LONG = "x" * 300
-ROWS: dict[str, Any] = {
-    "a1": {"n": 1},
-    "a2": [1, "two", None],
-    "b1": LONG,
-    "b/2 %": ":smile: [red]x[/red]",
-    "c\x1b[31m\n": "esc \x1b[31m",
-    "": None,
-    "ä": True,
-}
 QUERY = ("query", "words", "KeyQuery", "key=a1", "--output", "json")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
-    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=4) as cluster:
-        with Writer(cluster.url, cluster.store) as job:
-            rows = [Record(key, value, 1000) for key, value in ROWS.items() if value is not None]
-            job.write([*rows, Record("", "empty", 1000)], position={"in": {"0": 5}})
-        yield cluster
-
-
-@pytest.fixture
-def terminal(
-    cluster: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Terminal:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.delenv("QSS_URL", raising=False)
-    return Terminal(cluster.url, capsys)
 
 
 # --- get
@@ -221,8 +192,8 @@ def qss(*arguments: str, **environment: str) -> "subprocess.Popen[str]":
     )
 
 
-def test_the_url_may_be_in_the_environment(cluster: PodCluster) -> None:
-    out, err = qss(*QUERY, QSS_URL=cluster.url).communicate(timeout=60)
+def test_the_url_may_be_in_the_environment(odd_words: PodCluster) -> None:
+    out, err = qss(*QUERY, QSS_URL=odd_words.url).communicate(timeout=60)
     assert json.loads(out)[0]["result"]["value"] == {"n": 1}, err
 
 
@@ -241,10 +212,10 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path, output: s
         assert said == ""
 
 
-def test_an_output_that_cannot_be_written_is_a_failure(cluster: PodCluster) -> None:
+def test_an_output_that_cannot_be_written_is_a_failure(odd_words: PodCluster) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "qss_client", *QUERY, "--url", cluster.url],
+            [sys.executable, "-m", "qss_client", *QUERY, "--url", odd_words.url],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -274,9 +245,9 @@ def test_the_local_cluster_is_found_by_its_directory(tmp_path: Path) -> None:
     assert "give its URL (qss: --url" in nowhere.err
 
 
-def test_a_locale_without_a_letter_shows_its_escape(cluster: PodCluster) -> None:
+def test_a_locale_without_a_letter_shows_its_escape(odd_words: PodCluster) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "qss_client", "get", "words", "ä", "--url", cluster.url],
+        [sys.executable, "-m", "qss_client", "get", "words", "ä", "--url", odd_words.url],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,

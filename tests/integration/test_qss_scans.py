@@ -5,47 +5,14 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Any
 
 import pytest
 
 from qss_client.cli.printing import ROWS_SHOWN
-from qss_testing.clients.terminal import Terminal
+from qss_testing.clients.terminal import LONG, ROWS, Terminal
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.timed_stores import StartCluster
-from qss_testing.writers.writer import Record, Writer
-
-LONG = "x" * 300
-ROWS: dict[str, Any] = {
-    "a1": {"n": 1},
-    "a2": [1, "two", None],
-    "b1": LONG,
-    "b/2 %": ":smile: [red]x[/red]",
-    "c\x1b[31m\n": "esc \x1b[31m",
-    "": None,
-    "ä": True,
-}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
-    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=4) as cluster:
-        with Writer(cluster.url, cluster.store) as job:
-            rows = [Record(key, value, 1000) for key, value in ROWS.items() if value is not None]
-            job.write([*rows, Record("", "empty", 1000)], position={"in": {"0": 5}})
-        yield cluster
-
-
-@pytest.fixture
-def terminal(
-    cluster: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Terminal:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.delenv("QSS_URL", raising=False)
-    return Terminal(cluster.url, capsys)
-
 
 # --- Tables
 
@@ -57,12 +24,12 @@ def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut(terminal: Terminal) -> Non
     assert LONG in terminal.run("query", "words", "KeyQuery", "key=b1").out.splitlines()[1]
 
 
-def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(cluster: PodCluster) -> None:
+def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(odd_words: PodCluster) -> None:
     def said(*arguments: str) -> list[str]:
         parent, child = pty.openpty()
         with closing(os.fdopen(parent, "rb", buffering=0)) as output:
             with closing(os.fdopen(child, "wb", buffering=0)) as terminal:
-                command = [sys.executable, "-m", "qss_client", *arguments, "--url", cluster.url]
+                command = [sys.executable, "-m", "qss_client", *arguments, "--url", odd_words.url]
                 environment = {**os.environ, "COLUMNS": "60"}
                 process = subprocess.Popen(command, stdout=terminal, env=environment)
             text = b""

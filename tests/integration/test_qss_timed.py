@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from qss_client.cli.main import main
 from qss_client.cli.printing import ROWS_SHOWN
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.qss_command import Finished
+from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.stores import Cluster, Put
 from qss_testing.pods.timed_stores import SESSION, WINDOW, StartCluster
 
@@ -23,16 +23,9 @@ ASK = ("--limit", "6", "-o", "json")
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command against a store of this process."""
 
-    def run_here(*arguments: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return Finished(code if isinstance(code, int) else 0, out, err)
-
     async def run(cluster: Cluster, command: str, *arguments: str) -> Finished:
-        given = (command, "words", *arguments, "--url", cluster.url())
-        return await asyncio.to_thread(run_here, *given)
+        terminal = Terminal(cluster.url(), capsys)
+        return await asyncio.to_thread(terminal.run, command, "words", *arguments)
 
     return run
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random  # noqa: TID251 a network without faults rolls no dice.
@@ -30,7 +30,7 @@ from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.faults.slow_sync import SlowSyncEngine
 from qss_testing.pods.stores import open_memory, open_rocksdb
 from qss_testing.pods.write_cluster import write_cluster
-from qss_testing.waiting import wait_until_async
+from qss_testing.waiting import turns_until, wait_until_async
 
 MIB = 1024 * 1024
 ASSIGNMENT = make_assignment(1, pods=1)
@@ -66,15 +66,6 @@ def stage_of(opened: WriterOpened, chunk: int) -> Stage:
         writer_epoch=opened.writer_epoch,
         chunk=f"{opened.writer_epoch}.t{chunk}.0",
     )
-
-
-async def turns_until(condition: Callable[[], bool]) -> None:
-    """Checks after each turn of the event loop: the condition may hold for one turn only."""
-    for _ in range(1_000_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the condition never held")
 
 
 # --- The log is cut

@@ -1,7 +1,7 @@
 """Pods drop the chunks of ended runs, and only when the coordinator confirms the end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.faults.faulty_engine import Faults, failing
 from qss_testing.pods.stores import open_rocksdb
 from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
-from qss_testing.waiting import wait_until_async
+from qss_testing.waiting import turns_until, wait_until_async
 
 TIMEOUT_S = 10.0
 SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)
@@ -332,12 +332,3 @@ def is_applying(cluster: WriteCluster) -> bool:
     """Whether some rows of a commit are written, and others are not."""
     replicas = cluster.pods[0].pod.registry.replicas.values()
     return any(one.engine.get(META, APPLYING) is not None for one in replicas)
-
-
-async def turns_until(condition: Callable[[], bool]) -> None:
-    """Checks after each turn of the event loop: the condition may hold for a few turns only."""
-    for _ in range(1_000_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the condition never held")

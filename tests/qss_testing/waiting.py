@@ -30,3 +30,12 @@ async def wait_until_async(condition: Callable[[], Value | None], timeout_s: flo
             return value
         assert time.monotonic() < deadline_s, f"not true within {timeout_s} s: {value!r}"
         await asyncio.sleep(_POLL_S)
+
+
+async def turns_until(condition: Callable[[], bool]) -> None:
+    """Checks after each turn of the event loop: the condition may hold for one turn only."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the condition never held")

@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from qss_bench.report import Figure
-from qss_core.model import PartitionConfiguration
 from qss_core.spec.resource import RebalanceSpec, StoreSpec
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 _PARTITIONS, _PODS, _STANDBYS = 4096, 100, 2  # More partitions than one resource may have.
 _ROUND_AT_MOST_S = 1.0
@@ -22,13 +21,13 @@ def measure(_: Path) -> list[Figure]:
     """A store of 100 pods settles; then a pod is added, and at the end removed again."""
     world = World(resource=resource_of(_spec(_PODS)))
     slowest = _settle(world)
-    before = _assignment(world)
+    before = assignment_of(world)
     ratios = []
     for pods, least in ((_PODS + 1, _PARTITIONS * (1 + _STANDBYS) // (_PODS + 1)), (_PODS, None)):
         on_last = sum(_PODS in one.replicas for one in before)
         world.resource = replace(world.resource, spec=_spec(pods))
         slowest = max(slowest, _settle(world))
-        after = _assignment(world)
+        after = assignment_of(world)
         moved = sum(
             len(set(new.replicas) - set(old.replicas))
             for old, new in zip(before, after, strict=True)
@@ -73,10 +72,3 @@ def _settle(world: World) -> float:
         for step in steps:
             world.apply(step)
     raise AssertionError(f"the store has not settled in {_ROUNDS_MAX} rounds")
-
-
-def _assignment(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment

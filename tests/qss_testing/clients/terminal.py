@@ -8,6 +8,18 @@ import pytest
 from qss_client.cli.main import main
 from qss_testing.clients.qss_command import Finished
 
+LONG = "x" * 300
+# Rows that are hard to show.
+ROWS: dict[str, Any] = {
+    "a1": {"n": 1},
+    "a2": [1, "two", None],
+    "b1": LONG,
+    "b/2 %": ":smile: [red]x[/red]",
+    "c\x1b[31m\n": "esc \x1b[31m",
+    "": None,
+    "ä": True,
+}
+
 
 class Terminal:
     def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,7 @@ from qss_operator.planning.status import status_of
 from qss_testing.fakes.simulated_pod import STORE, SimulatedPod
 
 UID = "0b5e-uid"
+_P0 = PartitionId(0)
 NOW = "2026-11-21T12:00:00Z"
 
 
@@ -305,10 +306,24 @@ class World:
         return self.seconds
 
 
-def outdated(**spec: Any) -> World:
-    """A store that has settled, and whose template then changed."""
+def running(**spec: Any) -> World:
+    """A store that has settled, without rows."""
     world = World(resource=resource_of(spec_of(**spec)))
     world.settle()
+    return world
+
+
+def written_store() -> World:
+    """A store that has settled, and whose replicas have rows."""
+    world = running()
+    for pod in world.pods:
+        pod.written = {entry.partition for entry in pod.held}
+    return world
+
+
+def outdated(**spec: Any) -> World:
+    """A store that has settled, and whose template then changed."""
+    world = running(**spec)
     for pod in world.pods:
         pod.written = set(range(world.resource.spec.partitions))
     world.template = 1
@@ -321,3 +336,16 @@ def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
     assert status is not None
     assert status.assignment is not None
     return status.assignment
+
+
+def published(world: World, partition: PartitionId = _P0) -> PartitionConfiguration:
+    """The published configuration of one partition."""
+    return next(one for one in assignment_of(world) if one.partition == partition)
+
+
+def restarted_next(world: World) -> list[int]:
+    """Runs one round; returns the ordinals of pods that it restarts."""
+    steps = plan(world.observation())
+    for step in steps:
+        world.apply(step)
+    return [step.pod.ordinal for step in steps if isinstance(step, RestartPod)]

@@ -11,7 +11,6 @@ from qss_core.model import (
     Epoch,
     Offset,
     Ordinal,
-    PartitionConfiguration,
     PartitionId,
     Role,
     Sequence,
@@ -25,7 +24,7 @@ from qss_operator.planning.model import (
     RetireReplica,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 _ROUNDS = 200
 
@@ -77,15 +76,8 @@ def running(**spec: Any) -> UnlikeWorld:
     return world
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def actives_of(world: World) -> dict[PartitionId, Ordinal]:
-    return {entry.partition: entry.active for entry in entries_of(world)}
+    return {entry.partition: entry.active for entry in assignment_of(world)}
 
 
 @pytest.mark.parametrize("pods", [2, 3])
@@ -106,12 +98,12 @@ def test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives(
     assert world.led == {partition: {active} for partition, active in before.items()}
     assert world.equal == {*before}
     for pod in world.pods:
-        led = {entry.partition for entry in entries_of(world) if entry.active == pod.ordinal}
+        led = {entry.partition for entry in assignment_of(world) if entry.active == pod.ordinal}
         assert {one.partition for one in pod.held} == led, "no standby is left on a volume"
     assert {pod.template for pod in world.pods} == {world.template}
     world.ask_for(replicas=pods, standbys=standbys, partitions=6)
     world.run()
-    assert {len(entry.in_sync) for entry in entries_of(world)} == {1 + min(standbys, pods - 1)}
+    assert {len(entry.in_sync) for entry in assignment_of(world)} == {1 + min(standbys, pods - 1)}
 
 
 def test_the_rows_that_readers_get_do_not_change_for_the_balance_of_the_actives() -> None:
@@ -120,7 +112,7 @@ def test_the_rows_that_readers_get_do_not_change_for_the_balance_of_the_actives(
     world.run()
     world.pods[1].is_reachable, world.silent_s = True, {}
     world.run()
-    assert {len(entry.in_sync) for entry in entries_of(world)} == {2}
+    assert {len(entry.in_sync) for entry in assignment_of(world)} == {2}
     assert {*actives_of(world).values()} == {0}
     world.resource = changed(world.resource, actives="3=1")
     world.run()
@@ -144,7 +136,7 @@ def test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows() ->
             if not isinstance(step, RetireReplica):
                 world.apply(step)
         steps = plan(world.observation())
-    assert {len(entry.replicas) for entry in entries_of(world)} == {1}
+    assert {len(entry.replicas) for entry in assignment_of(world)} == {1}
     world.ask_for(replicas=2, standbys=1, partitions=2)
     late = plan(world.observation())
     assert [type(step) for step in late] == [RetireReplica, RetireReplica]
@@ -152,12 +144,12 @@ def test_a_standby_that_is_not_deleted_yet_does_not_come_back_with_its_rows() ->
         world.apply(step)
     assert [len(pod.held) for pod in world.pods] == [1, 1]
     world.run()
-    assert {len(entry.in_sync) for entry in entries_of(world)} == {2}
+    assert {len(entry.in_sync) for entry in assignment_of(world)} == {2}
 
 
 def test_a_replica_that_waits_for_room_does_not_come_back_with_its_rows() -> None:
     world = running(replicas=2, standbys=0, partitions=1)
-    (entry,) = entries_of(world)
+    (entry,) = assignment_of(world)
     (other,) = [pod for pod in world.pods if pod.ordinal != entry.active]
     other.held, other.lost, other.waiting = (entry,), {0: "the volume is full"}, {0}
     world.ask_for(replicas=2, standbys=1, partitions=1)
@@ -165,11 +157,11 @@ def test_a_replica_that_waits_for_room_does_not_come_back_with_its_rows() -> Non
     other.lost, other.waiting = {}, set()
     assert RetireReplica in {type(step) for step in plan(world.observation())}
     world.run()
-    assert {len(one.in_sync) for one in entries_of(world)} == {2}
+    assert {len(one.in_sync) for one in assignment_of(world)} == {2}
 
 
 def replicas_of(world: World) -> dict[PartitionId, set[Ordinal]]:
-    return {entry.partition: {*entry.replicas} for entry in entries_of(world)}
+    return {entry.partition: {*entry.replicas} for entry in assignment_of(world)}
 
 
 def test_a_store_that_grows_deletes_no_replica_that_may_have_the_right_rows() -> None:
@@ -228,7 +220,7 @@ def test_a_pod_that_is_removed_is_emptied_although_its_replicas_differ() -> None
     world.ask_for(replicas=2, standbys=1, partitions=3)
     world.run()
     assert len(world.pods) == 2
-    assert {frozenset(entry.in_sync) for entry in entries_of(world)} == {frozenset({0, 1})}
+    assert {frozenset(entry.in_sync) for entry in assignment_of(world)} == {frozenset({0, 1})}
 
 
 def test_a_dead_active_is_replaced_although_its_replicas_differ() -> None:
@@ -246,7 +238,7 @@ def test_a_left_replica_that_was_compared_is_kept_until_a_person_gives_up_the_st
 ) -> None:
     """The alarm of its partition may come when the replica has left, and is not deleted yet."""
     world = running(replicas=3, standbys=1, partitions=1)
-    (entry,) = entries_of(world)
+    (entry,) = assignment_of(world)
     (other,) = {0, 1, 2} - {*entry.replicas}
     left = replace(entry, epoch=Epoch(entry.epoch + 1))
     status = world.resource.status
@@ -267,7 +259,7 @@ def test_the_message_names_the_pod_of_each_active() -> None:
     assert actives_of(world) == {0: 0, 1: 1}
     said = unlike_message(world.observation())
     assert said is not None
-    epochs = [entry.epoch for entry in entries_of(world)]
+    epochs = [entry.epoch for entry in assignment_of(world)]
     assert (
         f"partition 0: active word-counts-0, compared with pod 1 (epoch {epochs[0]}, batch 17"
         in said

@@ -8,13 +8,7 @@ import pytest
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import old_status, stopped_status
 from qss_operator.resources.crd import resource_schema
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
-
-
-def running(**spec: Any) -> World:
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    return world
+from qss_testing.fakes.control_world import NOW, World, resource_of, running, spec_of
 
 
 def ask_for(world: World, **spec: Any) -> None:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_core.model import Ordinal, PartitionId
 from qss_operator.planning.model import ConditionStatus, ConditionType
 from qss_operator.planning.placement import Placement, Site, place
 from qss_operator.planning.plan import places_replicas, plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 Case = tuple[int, list[Site], int, list[Placement]]
 
@@ -140,15 +140,8 @@ def cordon(world: World, *ordinals: int) -> None:
         pod.is_cordoned = pod.ordinal in ordinals
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def replicas_on(world: World, pod: int) -> int:
-    return sum(pod in entry.replicas for entry in entries_of(world))
+    return sum(pod in entry.replicas for entry in assignment_of(world))
 
 
 def rebalancing(world: World) -> tuple[ConditionStatus, str, str]:
@@ -207,7 +200,7 @@ def test_a_partition_gets_its_standby_on_a_cordoned_node_where_no_other_pod_can_
     ask_for(world, replicas=2, standbys=1, partitions=2)
     world.lagging = {0, 1}
     world.settle(50)
-    (number,) = (one.partition for one in entries_of(world) if one.active == 0)
+    (number,) = (one.partition for one in assignment_of(world) if one.active == 0)
     assert rebalancing(world)[2] == (
         f"word-counts-1 gets a replica of partition {number} although its node node-1 is "
         "cordoned: no other pod can take it, or the copy had begun"
@@ -234,7 +227,7 @@ def test_a_smaller_store_goes_to_a_cordoned_node_rather_than_losing_its_standbys
     cordon(world, 1)
     ask_for(world, replicas=2, standbys=1, partitions=6)
     world.settle(50)
-    assert all({*entry.in_sync} == {0, 1} for entry in entries_of(world))
+    assert all({*entry.in_sync} == {0, 1} for entry in assignment_of(world))
     assert len(world.pods) == 2
 
 

@@ -8,14 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Sequence
+from qss_core.model import Epoch, Offset, Ordinal, Sequence
 from qss_core.spec.resource import RebalanceSpec
 from qss_core.wire.replica_reports import UnlikeRows
 from qss_operator.planning.membership.restarts import next_restart, why_data_would_be_lost
 from qss_operator.planning.model import ConditionType, Observation, RestartPod
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, assignment_of, resource_of, spec_of
 
 _ROUNDS = 60
 
@@ -33,13 +33,6 @@ def delete_volume(world: World, *pods: int) -> None:
         world.pods[pod].deleted_volume = f"data-word-counts-{pod}"
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def restarted(world: World, rounds: int = _ROUNDS) -> list[int]:
     """Runs rounds; the pods that restart. None of them has an active, or the last copy."""
     found: list[int] = []
@@ -47,9 +40,9 @@ def restarted(world: World, rounds: int = _ROUNDS) -> list[int]:
         for step in plan(world.observation()):
             if isinstance(step, RestartPod):
                 found.append(step.pod.ordinal)
-                assert all(step.pod.ordinal not in entry.in_sync for entry in entries_of(world))
+                assert all(step.pod.ordinal not in entry.in_sync for entry in assignment_of(world))
             world.apply(step)
-        assert all(entry.active in entry.in_sync for entry in entries_of(world))
+        assert all(entry.active in entry.in_sync for entry in assignment_of(world))
     return found
 
 
@@ -72,7 +65,7 @@ def test_the_pod_restarts_and_its_copies_are_made_anew(standbys: int) -> None:
         "True ReplacingVolume: data-word-counts-1 is deleted; word-counts-1 leaves the in-sync"
     )
     assert restarted(world) == [1]
-    assert all(len(entry.in_sync) == 1 + standbys for entry in entries_of(world))
+    assert all(len(entry.in_sync) == 1 + standbys for entry in assignment_of(world))
     assert condition(world, ConditionType.DEGRADED).startswith("False Healthy")
 
 
@@ -124,7 +117,7 @@ def test_a_pause_and_an_unsound_copy_keep_the_pod() -> None:
         other = seen.reports[Ordinal(0)]
         told = tuple(replace(one, state=state) for one in other.replicas)
         seen = changed(seen, reports={**seen.reports, Ordinal(0): replace(other, replicas=told)})
-        entries = {entry.partition: entry for entry in entries_of(world)}
+        entries = {entry.partition: entry for entry in assignment_of(world)}
         assert next_restart(seen, entries).pod is None
         why = why_data_would_be_lost(seen, seen.cluster.pods[1], entries)
         assert why == "no other replica of partitions 0, 1 is in sync and sound"
@@ -197,11 +190,11 @@ def test_actives_leave_the_pod_while_another_pod_is_silent() -> None:
     delete_volume(world, 0)
     world.pods[2].is_reachable = False
     world.silent_s = {Ordinal(2): 1.0}
-    assert any(entry.active == 0 for entry in entries_of(world))
+    assert any(entry.active == 0 for entry in assignment_of(world))
     for _ in range(5):
         for step in plan(world.observation()):
             world.apply(step)
-    assert all(entry.active != 0 for entry in entries_of(world))
+    assert all(entry.active != 0 for entry in assignment_of(world))
 
 
 @hypothesis.given(
@@ -221,4 +214,4 @@ def test_a_plan_that_is_cut_anywhere_and_made_again_ends_the_same(
     assert len(restarted(world, 80)) <= len(deleted)
     left = {pod.ordinal for pod in world.pods if pod.deleted_volume is not None}
     assert left == (deleted if standbys == 0 else set())
-    assert all(len(entry.in_sync) == 1 + standbys for entry in entries_of(world))
+    assert all(len(entry.in_sync) == 1 + standbys for entry in assignment_of(world))

@@ -22,17 +22,16 @@ from qss_operator.planning.model import (
     SendAssignment,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    configuration,
+    published,
+    resource_of,
+    spec_of,
+    written_store,
+)
 
 P0 = PartitionId(0)
-
-
-def written_store() -> World:
-    world = World(resource=resource_of())
-    world.settle()
-    for pod in world.pods:
-        pod.written = {entry.partition for entry in pod.held}
-    return world
 
 
 def say(world: World, entry: PartitionConfiguration) -> World:
@@ -53,12 +52,6 @@ def hold(world: World, ordinal: int, entry: PartitionConfiguration, *, is_writte
     others = [one for one in pod.held if one.partition != entry.partition]
     pod.held = tuple(sorted([entry, *others], key=lambda one: one.partition))
     pod.written = (pod.written - {entry.partition}) | ({entry.partition} if is_written else set())
-
-
-def published(world: World, partition: PartitionId = P0) -> PartitionConfiguration:
-    status = world.resource.status
-    assert status is not None
-    return next(one for one in status.assignment or () if one.partition == partition)
 
 
 def told(world: World) -> list[int]:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from qss_core.model import Offset, Ordinal, PartitionConfiguration, Role, Sequence
+from qss_core.model import Offset, Ordinal, Role, Sequence
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport, UnlikeRows
 from qss_operator.planning.model import Observation, RestartPod
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 _ROUNDS = 50
 
@@ -82,27 +82,20 @@ def run(world: World) -> None:
             world.apply(step)
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def counts_on(world: World, pod: int) -> list[int]:
     """The partitions that count the pod, and others, as in sync."""
     return [
-        one.partition for one in entries_of(world) if pod in one.in_sync and len(one.in_sync) > 1
+        one.partition for one in assignment_of(world) if pod in one.in_sync and len(one.in_sync) > 1
     ]
 
 
 def test_no_partition_counts_on_a_pod_that_is_ended() -> None:
     world = settled()
-    before = entries_of(world)
+    before = assignment_of(world)
     assert counts_on(world, 1)
     world.settle(_ROUNDS)
     assert counts_on(world, 1) == []
-    for old, new in zip(before, entries_of(world), strict=True):
+    for old, new in zip(before, assignment_of(world), strict=True):
         assert new.active != 1
         assert new.replicas == old.replicas, "the pod comes back with its replicas"
         assert set(new.in_sync) == set(old.in_sync) - {1}
@@ -113,7 +106,7 @@ def test_the_active_leaves_before_its_replica_leaves_the_in_sync_set() -> None:
     world = settled(partitions=3)
     seen = {
         one.partition: [(one.active, tuple(sorted(one.in_sync)))]
-        for one in entries_of(world)
+        for one in assignment_of(world)
         if one.active == 1
     }
     assert seen
@@ -121,7 +114,7 @@ def test_the_active_leaves_before_its_replica_leaves_the_in_sync_set() -> None:
         steps = plan(world.observation())
         for step in steps:
             world.apply(step)
-        for one in entries_of(world):
+        for one in assignment_of(world):
             if one.partition in seen:
                 seen[one.partition].append((one.active, tuple(sorted(one.in_sync))))
     for states in seen.values():
@@ -134,50 +127,50 @@ def test_the_active_leaves_before_its_replica_leaves_the_in_sync_set() -> None:
 
 def test_partitions_are_handed_over_while_another_pod_is_silent() -> None:
     world = settled(replicas=4, partitions=8)
-    led = [one for one in entries_of(world) if one.active == 1]
+    led = [one for one in assignment_of(world) if one.active == 1]
     stuck = {one.partition for one in led if set(one.replicas) == {1, 3}}
     assert len(stuck) < len(led)
     world.pods[3].is_reachable = False
     for _ in range(_ROUNDS):
         for step in plan(world.observation()):
             world.apply(step)
-    assert {one.partition for one in entries_of(world) if one.active == 1} == stuck
+    assert {one.partition for one in assignment_of(world) if one.active == 1} == stuck
 
 
 def test_the_new_actives_are_on_several_pods() -> None:
     world = settled(replicas=3, standbys=2, partitions=6)
-    led = [one.partition for one in entries_of(world) if one.active == 1]
+    led = [one.partition for one in assignment_of(world) if one.active == 1]
     world.settle(_ROUNDS)
-    assert len({one.active for one in entries_of(world) if one.partition in led}) == 2
+    assert len({one.active for one in assignment_of(world) if one.partition in led}) == 2
 
 
 def test_the_new_actives_are_on_nodes_that_are_not_cordoned() -> None:
     world = settled(replicas=3, standbys=2, partitions=6)
     world.pods[0].is_cordoned = True
-    led = [one.partition for one in entries_of(world) if one.active == 1]
+    led = [one.partition for one in assignment_of(world) if one.active == 1]
     world.settle(_ROUNDS)
-    assert {one.active for one in entries_of(world) if one.partition in led} == {2}
+    assert {one.active for one in assignment_of(world) if one.partition in led} == {2}
 
 
 @pytest.mark.parametrize("hinders", ["uncompared", "promised"])
 def test_a_standby_that_cannot_act_at_once_takes_nothing_over(hinders: str) -> None:
     world = settled(replicas=2, partitions=2)
     setattr(world, hinders, {0})
-    before = [one.partition for one in entries_of(world) if one.active == 1]
+    before = [one.partition for one in assignment_of(world) if one.active == 1]
     for _ in range(_ROUNDS):
         for step in plan(world.observation()):
             world.apply(step)
-    assert [one.partition for one in entries_of(world) if one.active == 1] == before != []
+    assert [one.partition for one in assignment_of(world) if one.active == 1] == before != []
 
 
 @pytest.mark.parametrize("pods", [{0, 1}, {0, 1, 2}])
 def test_pods_that_are_ended_take_nothing_over_from_each_other(pods: set[int]) -> None:
     world = settled()
     world.leaving = pods
-    among = [one for one in entries_of(world) if set(one.in_sync) <= pods]
+    among = [one for one in assignment_of(world) if set(one.in_sync) <= pods]
     assert among
     world.settle(_ROUNDS)
-    after = entries_of(world)
+    after = assignment_of(world)
     assert [after[one.partition] for one in among] == among
 
 
@@ -187,10 +180,10 @@ def test_a_standby_in_trouble_takes_over_only_where_no_other_can(which: str) -> 
         resource=resource_of(spec_of(standbys=2, partitions=6)), pod=Ordinal(0), which=which
     )
     ready(world)
-    led = [one.partition for one in entries_of(world) if one.active == 1]
+    led = [one.partition for one in assignment_of(world) if one.active == 1]
     world.is_troubled = True
     run(world)
-    assert {one.active for one in entries_of(world) if one.partition in led} == {2}
+    assert {one.active for one in assignment_of(world) if one.partition in led} == {2}
 
 
 def test_an_active_whose_rows_a_person_keeps_stays_where_it_is() -> None:
@@ -198,13 +191,13 @@ def test_an_active_whose_rows_a_person_keeps_stays_where_it_is() -> None:
         resource=resource_of(spec_of(standbys=1, partitions=6)), pod=Ordinal(2), which="unlike"
     )
     ready(world)
-    led = [one for one in entries_of(world) if one.active == 1 and 2 in one.in_sync]
+    led = [one for one in assignment_of(world) if one.active == 1 and 2 in one.in_sync]
     assert led
     world.is_troubled = True
     spec = spec_of(standbys=0, partitions=6, rebalance={"paused": True})
     world.resource = replace(world.resource, spec=spec)
     run(world)
-    assert [entries_of(world)[one.partition] for one in led] == led
+    assert [assignment_of(world)[one.partition] for one in led] == led
 
 
 @pytest.mark.parametrize("trouble", ["opening", "is_stopped"])
@@ -215,24 +208,24 @@ def test_an_active_in_trouble_keeps_the_standby_that_leaves(trouble: str) -> Non
         which=trouble,
     )
     ready(world)
-    followed = [one for one in entries_of(world) if one.active == 0]
+    followed = [one for one in assignment_of(world) if one.active == 0]
     assert followed
     world.is_troubled = True
     for step in plan(world.observation()):
         world.apply(step)
-    assert [entries_of(world)[one.partition].in_sync for one in followed] == [
+    assert [assignment_of(world)[one.partition].in_sync for one in followed] == [
         one.in_sync for one in followed
     ]
 
 
 def test_no_failover_goes_to_a_pod_that_is_ended() -> None:
     world = settled(replicas=2, partitions=2)
-    led = [one for one in entries_of(world) if one.active == 0]
+    led = [one for one in assignment_of(world) if one.active == 0]
     assert led
     world.pods[0].is_reachable = False
     world.silent_s[Ordinal(0)] = 600.0
     run(world)
-    assert [entries_of(world)[one.partition] for one in led] == led
+    assert [assignment_of(world)[one.partition] for one in led] == led
 
 
 def test_a_pod_may_say_itself_that_it_leaves() -> None:
@@ -264,14 +257,14 @@ def test_a_pod_that_is_ended_joins_no_in_sync_set() -> None:
 
 def test_the_pod_gets_its_share_again_when_it_is_back() -> None:
     world = settled()
-    before = {one.partition: set(one.in_sync) for one in entries_of(world)}
-    led = len([one for one in entries_of(world) if one.active == 1])
+    before = {one.partition: set(one.in_sync) for one in assignment_of(world)}
+    led = len([one for one in assignment_of(world) if one.active == 1])
     world.settle(_ROUNDS)
     world.leaving = set()
     world.pods[1].restart()
     world.settle(_ROUNDS)
-    assert {one.partition: set(one.in_sync) for one in entries_of(world)} == before
-    assert len([one for one in entries_of(world) if one.active == 1]) == led
+    assert {one.partition: set(one.in_sync) for one in assignment_of(world)} == before
+    assert len([one for one in assignment_of(world) if one.active == 1]) == led
 
 
 def test_nothing_else_moves_and_no_pod_restarts_meanwhile() -> None:
@@ -281,6 +274,6 @@ def test_nothing_else_moves_and_no_pod_restarts_meanwhile() -> None:
     assert not any(isinstance(step, RestartPod) for step in plan(world.observation()))
     world.resource = resource_of(spec_of(standbys=1, replicas=4), world.resource.status)
     world.scale(4)
-    before = [one.replicas for one in entries_of(world)]
+    before = [one.replicas for one in assignment_of(world)]
     world.settle(_ROUNDS)
-    assert [one.replicas for one in entries_of(world)] == before
+    assert [one.replicas for one in assignment_of(world)] == before

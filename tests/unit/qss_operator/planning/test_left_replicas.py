@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration, Role, Sequence
+from qss_core.model import Epoch, Ordinal, Role, Sequence
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.model import ConditionType, Observation, RetireReplica
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    assignment_of,
+    configuration,
+    resource_of,
+    spec_of,
+)
 
 _ROUNDS = 200
 _SEQUENCE = Sequence(100)
@@ -52,13 +58,6 @@ def running(world: World, partitions: int) -> None:
     world.settle(_ROUNDS)
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def reason(world: World, kind: ConditionType) -> str:
     condition = world.status().condition(kind)
     assert condition is not None
@@ -75,7 +74,7 @@ def test_standbys_come_back_after_an_accepted_loss() -> None:
     assert [len(pod.held) for pod in world.pods] == [1, 1, 1]
     assert reason(world, ConditionType.DEGRADED) != "LeftReplicaHasMore"
     world.ask_for(**spec, standbys=1)
-    assert {len(entry.in_sync) for entry in entries_of(world)} == {2}
+    assert {len(entry.in_sync) for entry in assignment_of(world)} == {2}
     assert reason(world, ConditionType.REBALANCING) == "NothingToMove"
 
 
@@ -97,7 +96,7 @@ def test_a_left_replica_is_kept_for_batches_beyond_the_losses_that_it_has_not_ta
     spec = {"replicas": 2, "partitions": 1}
     world = LossyWorld(resource=resource_of(spec_of(**spec, standbys=1)))
     running(world, 1)
-    (entry,) = entries_of(world)
+    (entry,) = assignment_of(world)
     (other,) = set(entry.replicas) - {entry.active}
     world.losses = {entry.active: of_active, other: of_left}
     world.ask_for(**spec, standbys=0)
@@ -157,17 +156,17 @@ def test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_heir_has_an
         for step in todo:
             if isinstance(step, RetireReplica):
                 assert step.ordinal == 1
-                assert {*entries_of(world)[0].replicas} == {0, 2}, "a new replica waits"
+                assert {*assignment_of(world)[0].replicas} == {0, 2}, "a new replica waits"
             steps.append(type(step))
             world.apply(step)
     assert steps.count(RetireReplica) == 1
     assert len(world.pods) == 2
-    assert {*entries_of(world)[0].in_sync} == {0, 1}
+    assert {*assignment_of(world)[0].in_sync} == {0, 1}
 
 
 def test_a_left_replica_stays_while_an_in_sync_replica_does_not_know_that_it_has_left() -> None:
     world = with_a_left_replica()
-    (entry,) = entries_of(world)
+    (entry,) = assignment_of(world)
     world.pods[2].held = (replace(entry, epoch=Epoch(8)),)
     assert RetireReplica not in {type(step) for step in plan(world.observation())}
     world.pods[2].held = (entry,)

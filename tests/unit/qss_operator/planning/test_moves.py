@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 
-from qss_core.model import Epoch, Ordinal, PartitionConfiguration, Sequence
+from qss_core.model import Epoch, Ordinal, Sequence
 from qss_core.spec.resource import RebalanceSpec
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import CopyReport
@@ -24,26 +24,13 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, assignment_of, running, spec_of
 
 _ROUNDS = 200
 
 
-def running(**spec: Any) -> World:
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    return world
-
-
 def ask_for(world: World, **spec: Any) -> None:
     world.resource = changed(world.resource, spec=spec_of(**spec))
-
-
-def assignment_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
 
 
 def found(seen: Observation, kind: ConditionType) -> tuple[ConditionStatus, str, str]:

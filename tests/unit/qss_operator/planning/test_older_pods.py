@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_core.model import Ordinal, PartitionId
 from qss_core.wire.losses import LostReplica
 from qss_operator.planning.membership.failover import successor_of
 from qss_operator.planning.model import ConditionType, Observation, RestartPod
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, assignment_of, resource_of, spec_of
 
 _ROUNDS = 200
 
@@ -21,13 +21,6 @@ def running(older: set[int], **spec: Any) -> World:
     world = World(resource=resource_of(spec_of(replicas=2, **spec)), older=older)
     world.settle(_ROUNDS)
     return world
-
-
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
 
 
 def said(seen: Observation, kind: ConditionType) -> tuple[str, str]:
@@ -39,10 +32,10 @@ def said(seen: Observation, kind: ConditionType) -> tuple[str, str]:
 @pytest.mark.parametrize("older", [{0, 1}, {1}])
 def test_standbys_that_are_asked_for_wait_for_newer_pods(older: set[int]) -> None:
     world = running(older)
-    before = entries_of(world)
+    before = assignment_of(world)
     world.resource = changed(world.resource, spec=spec_of(replicas=2, standbys=1))
     world.settle(_ROUNDS)
-    assert entries_of(world) == before
+    assert assignment_of(world) == before
     reason, message = said(world.observation(), ConditionType.REBALANCING)
     assert reason == "WaitingForPods"
     assert "word-counts-1 to restart with a program that has standbys" in message
@@ -51,13 +44,13 @@ def test_standbys_that_are_asked_for_wait_for_newer_pods(older: set[int]) -> Non
     assert "word-counts-1 runs a version without standbys: use a newer image" in message
     world.older.clear()
     world.settle(_ROUNDS)
-    assert all(len(entry.in_sync) == 2 for entry in entries_of(world))
+    assert all(len(entry.in_sync) == 2 for entry in assignment_of(world))
     assert said(world.observation(), ConditionType.DEGRADED)[0] == "Healthy"
 
 
 def test_a_store_that_is_made_on_older_pods_has_no_standbys() -> None:
     world = running({0, 1}, standbys=1)
-    assert {len(entry.replicas) for entry in entries_of(world)} == {1}
+    assert {len(entry.replicas) for entry in assignment_of(world)} == {1}
 
 
 def test_without_standbys_older_pods_are_in_no_trouble() -> None:
@@ -72,7 +65,7 @@ def test_an_older_pod_does_not_take_over(older: set[int]) -> None:
     world.older = older
     world.pods[0].is_reachable = False
     world.silent_s[Ordinal(0)] = 60.0
-    entry = next(one for one in entries_of(world) if one.active == 0)
+    entry = next(one for one in assignment_of(world) if one.active == 0)
     successor = successor_of(world.observation(), entry, frozenset())
     assert successor == (None if older else 1)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 _ROUNDS = 200
 _LONG_S = 600.0
@@ -24,15 +24,8 @@ def without(*silent: int, **spec: Any) -> World:
     return world
 
 
-def entries_of(world: World) -> tuple[PartitionConfiguration, ...]:
-    status = world.resource.status
-    assert status is not None
-    assert status.assignment is not None
-    return status.assignment
-
-
 def holders(world: World) -> set[int]:
-    return {pod for one in entries_of(world) for pod in one.replicas}
+    return {pod for one in assignment_of(world) for pod in one.replicas}
 
 
 def run(world: World) -> None:
@@ -42,7 +35,7 @@ def run(world: World) -> None:
 
 
 def is_redundant(world: World) -> bool:
-    return all(len(one.in_sync) == len(one.replicas) == 2 for one in entries_of(world))
+    return all(len(one.in_sync) == len(one.replicas) == 2 for one in assignment_of(world))
 
 
 def test_other_pods_get_copies_of_what_a_lost_pod_had() -> None:
@@ -61,7 +54,7 @@ def test_a_pod_that_answers_again_gets_its_share_again() -> None:
     run(world)
     assert holders(world) == {0, 1, 2}
     assert is_redundant(world)
-    loads = [sum(pod in one.replicas for one in entries_of(world)) for pod in range(3)]
+    loads = [sum(pod in one.replicas for one in assignment_of(world)) for pod in range(3)]
     assert max(loads) - min(loads) <= 1
 
 
@@ -75,7 +68,7 @@ def test_a_pod_that_answers_in_the_middle_ends_the_same(answers_after: int) -> N
     world.silent_s.clear()
     run(world)
     assert is_redundant(world)
-    loads = [sum(pod in one.replicas for one in entries_of(world)) for pod in range(4)]
+    loads = [sum(pod in one.replicas for one in assignment_of(world)) for pod in range(4)]
     assert max(loads) - min(loads) <= 1
 
 
@@ -94,9 +87,9 @@ def test_a_pod_that_answers_in_the_middle_ends_the_same(answers_after: int) -> N
 )
 def test_nothing_is_copied(silent: tuple[int, ...], spec: dict[str, Any]) -> None:
     world = without(*silent, **spec)
-    before = [one.replicas for one in entries_of(world)]
+    before = [one.replicas for one in assignment_of(world)]
     run(world)
-    assert [one.replicas for one in entries_of(world)] == before
+    assert [one.replicas for one in assignment_of(world)] == before
 
 
 def test_pods_that_were_just_silent_are_waited_for() -> None:
@@ -104,6 +97,6 @@ def test_pods_that_were_just_silent_are_waited_for() -> None:
     world = without(1, replicas=5, partitions=10)
     world.pods[2].is_reachable = False
     world.silent_s[Ordinal(2)] = 5.0
-    before = [one.replicas for one in entries_of(world)]
+    before = [one.replicas for one in assignment_of(world)]
     run(world)
-    assert [one.replicas for one in entries_of(world)] == before
+    assert [one.replicas for one in assignment_of(world)] == before

@@ -23,6 +23,7 @@ from qss_testing.fakes.control_world import (
     assignment_of,
     outdated,
     resource_of,
+    restarted_next,
     spec_of,
 )
 
@@ -35,19 +36,11 @@ def progressing(world: World) -> tuple[ConditionStatus, str, str]:
     return found.status, found.reason, found.message
 
 
-def next_step(world: World) -> list[int]:
-    """Runs one round; returns the ordinals of pods that it restarts."""
-    steps = plan(world.observation())
-    for step in steps:
-        world.apply(step)
-    return [step.pod.ordinal for step in steps if isinstance(step, RestartPod)]
-
-
 def restarts(world: World) -> list[int]:
     """The pods that restart, in their order, until all have the template."""
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += next_step(world)
+        found += restarted_next(world)
         if all(pod.template == world.template for pod in world.pods):
             world.settle(_ROUNDS)
             return found
@@ -62,7 +55,7 @@ def test_nothing_is_restarted_where_every_pod_is_current() -> None:
 
 def test_sole_replicas_are_restarted_by_the_highest_ordinal() -> None:
     world = outdated(replicas=3)
-    assert next_step(world) == [2]
+    assert restarted_next(world) == [2]
     assert restarts(world) == [1, 0]
     assert progressing(world)[1] == "UpToDate"
 
@@ -100,22 +93,22 @@ def test_a_pod_says_what_it_leaves_before_it_restarts() -> None:
     assert (status, reason) == (ConditionStatus.TRUE, "RollingUpdate")
     assert message.startswith("0 of 2 pods have the new template; word-counts-1 leaves the in-sync")
     while not any(isinstance(step, RestartPod) for step in plan(world.observation())):
-        next_step(world)
+        restarted_next(world)
     assert progressing(world)[2] == "0 of 2 pods have the new template; restarting word-counts-1"
 
 
 def test_the_next_one_waits_until_the_last_one_serves() -> None:
     world = outdated(replicas=3)
-    assert next_step(world) == [2]
+    assert restarted_next(world) == [2]
     world.pods[2].is_opening = True
     world.pods[2].state = "opening"
-    assert next_step(world) == []
+    assert restarted_next(world) == []
     assert "rule EveryOtherPodServes: waiting for word-counts-2" in progressing(world)[2] or (
         progressing(world)[1] == "PartitionsOpening"
     )
     world.pods[2].is_opening = False
     world.pods[2].state = "serving"
-    assert next_step(world) == [1]
+    assert restarted_next(world) == [1]
 
 
 def test_a_pod_that_is_stopping_is_waited_for() -> None:
@@ -134,13 +127,13 @@ def test_a_pod_whose_partition_has_no_other_replica_in_sync_is_waited_for() -> N
     assert status is not None
     world.pods[1].lost = {0: "damaged"}
     for _ in range(10):
-        next_step(world)
+        restarted_next(world)
     world.pods[1].lost = {}
     world.settle(_ROUNDS)
     assert next(iter(assignment_of(world))).in_sync == (0,)
     world.template = 1
     for _ in range(10):
-        assert next_step(world) in ([], [1])
+        assert restarted_next(world) in ([], [1])
     assert world.pods[0].template == 0
     rule = "rule RestartedPodsInSync: waiting until word-counts-1 is in sync again with partitions"
     assert f"{rule} 0, 1" in progressing(world)[2]
@@ -154,7 +147,7 @@ def test_actives_go_only_where_they_can_act_at_once() -> None:
     world.promised = {0}
     before = assignment_of(world)
     for _ in range(5):
-        assert next_step(world) == []
+        assert restarted_next(world) == []
     assert assignment_of(world) == before
     assert "entries left to apply" not in progressing(world)[2]
     world.promised = set()
@@ -180,7 +173,7 @@ def test_a_standby_stays_while_its_active_was_not_compared() -> None:
     (entry,) = assignment_of(world)
     world.uncompared = {entry.active}
     for _ in range(5):
-        next_step(world)
+        restarted_next(world)
         assert len(assignment_of(world)[0].in_sync) == 2
     world.uncompared = set()
     assert sorted(restarts(world)) == [0, 1]
@@ -188,7 +181,7 @@ def test_a_standby_stays_while_its_active_was_not_compared() -> None:
 
 def last_copy(world: World) -> tuple[int, int]:
     """Restarts one of two pods; returns it, and the pod that has the only in-sync copies."""
-    while not (restarted := next_step(world)):
+    while not (restarted := restarted_next(world)):
         pass
     (new,) = restarted
     assert all(entry.in_sync == (1 - new,) for entry in assignment_of(world))
@@ -200,7 +193,7 @@ def test_a_late_report_restarts_no_pod() -> None:
     new, other = last_copy(world)
     world.pods[new].is_opening = True
     world.pods[other].is_reachable = False
-    assert next_step(world) == []
+    assert restarted_next(world) == []
 
 
 def test_a_template_that_no_pod_can_start_with_does_not_take_the_last_copy() -> None:
@@ -208,9 +201,9 @@ def test_a_template_that_no_pod_can_start_with_does_not_take_the_last_copy() -> 
     new, other = last_copy(world)
     world.pods[new].is_running = False
     world.pods[other].state = "opening"  # Its container has ended once.
-    assert next_step(world) == []
+    assert restarted_next(world) == []
     world.pods[other].is_running = False
-    assert next_step(world) == []
+    assert restarted_next(world) == []
 
 
 def test_a_pod_with_one_replica_that_serves_is_not_broken() -> None:
@@ -285,7 +278,7 @@ def test_a_pod_that_waits_for_another_replica_may_become_one_elsewhere() -> None
     world = outdated(replicas=2, standbys=1, partitions=2)
     with_entries(world, (1, (1,), (0, 1)), (0, (0,), (0, 1)))
     world.lagging = {0}
-    next_step(world)
+    restarted_next(world)
     assert set(assignment_of(world)[1].in_sync) == {0, 1}
 
 
@@ -295,7 +288,7 @@ def test_a_pod_that_can_leave_goes_before_one_that_waits_for_another_replica() -
     world.lagging = {1}
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += next_step(world)
+        found += restarted_next(world)
     assert found, "pod 0 or 1 restarts, and pod 1 can then be mended"
 
 
@@ -305,7 +298,7 @@ def test_a_pod_that_is_removed_is_not_restarted(replicas: int) -> None:
     world.resource = changed(world.resource, spec=spec_of(replicas=replicas, partitions=2))
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += next_step(world)
+        found += restarted_next(world)
     assert sorted(found) == list(range(replicas))
 
 
@@ -317,7 +310,7 @@ def test_actives_move_once_for_each_restart_while_restarted_pods_open() -> None:
         for pod in world.pods:
             pod.state = "opening" if number < opens_at.get(pod.ordinal, 0) else "serving"
         before = [entry.active for entry in assignment_of(world)]
-        for ordinal in next_step(world):
+        for ordinal in restarted_next(world):
             opens_at[ordinal] = number + 10
         after = [entry.active for entry in assignment_of(world)]
         handovers += sum(old != new for old, new in zip(before, after, strict=True))
@@ -330,9 +323,9 @@ def test_while_the_assignment_is_not_known_only_a_broken_pod_is_restarted() -> N
     world.resource = changed(world.resource, status=None)
     world.pods[0].is_reachable = False
     world.are_volumes_opaque = True
-    assert next_step(world) == []
+    assert restarted_next(world) == []
     world.pods[1].is_running = False
-    assert next_step(world) == [1]
+    assert restarted_next(world) == [1]
 
 
 def test_a_broken_old_pod_goes_first_also_while_others_do_not_serve() -> None:
@@ -340,7 +333,7 @@ def test_a_broken_old_pod_goes_first_also_while_others_do_not_serve() -> None:
     world.pods[2].template = 1
     for number in (1, 2):
         world.pods[number].is_running = False
-    assert next_step(world) == [1]
+    assert restarted_next(world) == [1]
 
 
 def test_a_pod_is_restarted_before_the_assignment_is_known() -> None:
@@ -350,7 +343,7 @@ def test_a_pod_is_restarted_before_the_assignment_is_known() -> None:
     world.template = 1
     for pod in world.pods:
         pod.is_running = False
-    assert [*next_step(world), *next_step(world)] == [1]
+    assert [*restarted_next(world), *restarted_next(world)] == [1]
 
 
 def test_a_pause_keeps_pods_as_they_are_and_says_so() -> None:

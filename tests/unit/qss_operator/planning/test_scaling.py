@@ -1,7 +1,6 @@
 """Numbers of pods: hibernation, and scaling, which waits until partitions have moved."""
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,13 +16,7 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import is_ready, status_of
-from qss_testing.fakes.control_world import NOW, World, configuration, resource_of, spec_of
-
-
-def running(**spec: Any) -> World:
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    return world
+from qss_testing.fakes.control_world import NOW, World, configuration, resource_of, running, spec_of
 
 
 def ask_for(world: World, replicas: int) -> None:

@@ -16,16 +16,10 @@ from qss_operator.planning.model import Condition, ConditionStatus, ConditionTyp
 from qss_operator.planning.placement import Site, first_configurations, place
 from qss_operator.planning.status import starting_status, status_of, stopped_status
 from qss_operator.resources.crd import json_schema, resource_schema
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, resource_of, running
 from qss_testing.pods.stores import make_definition
 
 LATER = "2026-11-21T12:00:09Z"
-
-
-def running_store(**spec: Any) -> World:
-    world = World(resource=resource_of(spec_of(**spec)))
-    world.settle()
-    return world
 
 
 def condition(status: StoreStatus, kind: ConditionType) -> Condition:
@@ -44,7 +38,7 @@ def plain(status: StoreStatus) -> Any:
 
 
 def test_a_running_store_is_ready() -> None:
-    status = running_store().status()
+    status = running().status()
     assert (status.ready, status.assigned, status.moving) == ("3/3", "6/6", "0/0")
     assert (status.replicas, status.ready_replicas, status.format) == (3, 3, "Timestamped")
     ready = condition(status, ConditionType.READY)
@@ -54,10 +48,10 @@ def test_a_running_store_is_ready() -> None:
 
 
 def test_every_status_has_the_shape_of_the_crd() -> None:
-    new, running, broken = World(resource=resource_of()), running_store(), running_store()
+    new, serving, broken = World(resource=resource_of()), running(), running()
     broken.pods[1].is_running = broken.pods[1].is_reachable = False
     broken.pods[1].trouble = "ended with exit code 3"
-    statuses = [world.status() for world in (new, running, broken)]
+    statuses = [world.status() for world in (new, serving, broken)]
     statuses += [stopped_status(statuses[1], NOW), starting_status(None, NOW)]
     for status in statuses:
         assert_has_the_shape_of_the_crd(status)
@@ -80,7 +74,7 @@ def test_every_condition_is_there_from_the_first_status_on() -> None:
 
 
 def test_a_pod_that_ends_is_told_with_its_last_words() -> None:
-    world = running_store()
+    world = running()
     world.pods[1].is_running = world.pods[1].is_reachable = False
     world.pods[1].trouble = "ended with exit code 3; it said last: the disk is on fire"
     status = world.status()
@@ -92,7 +86,7 @@ def test_a_pod_that_ends_is_told_with_its_last_words() -> None:
 
 
 def test_pods_with_the_same_trouble_share_a_sentence() -> None:
-    world = running_store()
+    world = running()
     for pod in world.pods[:2]:
         pod.is_running = pod.is_reachable = False
         pod.trouble = "ended with exit code 3"
@@ -101,21 +95,21 @@ def test_pods_with_the_same_trouble_share_a_sentence() -> None:
 
 
 def test_a_pod_that_answers_again_is_no_trouble_any_more() -> None:
-    world = running_store()
+    world = running()
     world.pods[1].trouble = "was ended by SIGKILL and is started again"
     degraded = condition(world.status(), ConditionType.DEGRADED)
     assert degraded.status is ConditionStatus.FALSE
 
 
 def test_a_silent_pod_is_named() -> None:
-    world = running_store()
+    world = running()
     world.pods[2].is_reachable = False
     ready = condition(world.status(), ConditionType.READY)
     assert ready.message == "4 of 6 partitions are served; waiting for word-counts-2 to answer"
 
 
 def test_a_pod_that_was_ready_and_is_silent_is_in_trouble() -> None:
-    world = running_store()
+    world = running()
     world.pods[2].if_silent = "was ready and does not answer; its node is n2"
     assert condition(world.status(), ConditionType.DEGRADED).status is ConditionStatus.FALSE
     world.pods[2].is_reachable = False
@@ -128,7 +122,7 @@ def test_a_pod_that_was_ready_and_is_silent_is_in_trouble() -> None:
 
 def test_partitions_that_answer_reads_and_take_no_batch_yet_are_counted() -> None:
     """The only pod that runs begins an epoch of its partitions: it has the rows of all six."""
-    world = running_store()
+    world = running()
     world.pods[1].is_reachable = world.pods[2].is_reachable = False
     world.pods[0].state = "opening"
     world.pods[0].answering = {0, 3}
@@ -138,7 +132,7 @@ def test_partitions_that_answer_reads_and_take_no_batch_yet_are_counted() -> Non
 
 
 def test_partitions_that_wait_for_the_same_room_are_named_together() -> None:
-    world = running_store()
+    world = running()
     full = "the volume is full: free space or make it larger"
     world.pods[0].lost, world.pods[0].waiting = {0: full, 3: full}, {0, 3}
     world.pods[1].lost, world.pods[1].waiting = {1: full}, {1}
@@ -149,7 +143,7 @@ def test_partitions_that_wait_for_the_same_room_are_named_together() -> None:
 
 
 def test_a_failed_replica_is_named_with_its_error() -> None:
-    world = running_store()
+    world = running()
     world.pods[0].state = "failed"
     status = world.status()
     degraded = condition(status, ConditionType.DEGRADED)
@@ -185,7 +179,7 @@ def test_another_schema_than_that_of_the_rows_is_told_with_the_way_back_of_the_p
 
 
 def test_indexes_that_are_made_anew_are_told_with_how_far_they_are() -> None:
-    world = running_store()
+    world = running()
     world.pods[1].state = "opening"
     world.pods[1].indexes = {
         1: IndexReport(rows_done=300, rows_left=100),
@@ -203,7 +197,7 @@ def test_indexes_that_are_made_anew_are_told_with_how_far_they_are() -> None:
 
 
 def test_a_pod_without_partitions_may_be_away_and_the_store_is_ready() -> None:
-    world = running_store(partitions=2, replicas=3)
+    world = running(partitions=2, replicas=3)
     world.pods[2].is_reachable = False
     status = world.status()
     assert condition(status, ConditionType.READY).status is ConditionStatus.TRUE
@@ -211,14 +205,14 @@ def test_a_pod_without_partitions_may_be_away_and_the_store_is_ready() -> None:
 
 
 def test_a_foreign_volume_makes_the_store_not_ready() -> None:
-    world = running_store()
+    world = running()
     world.pods[1].store_id = StoreId("another-store")
     ready = condition(world.status(), ConditionType.READY)
     assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "RetainedVolumesFound")
 
 
 def test_an_emptied_volume_makes_the_store_not_ready_and_says_what_to_do() -> None:
-    world = running_store()
+    world = running()
     world.pods[1].store_id, world.pods[1].held = None, ()
     status = world.status()
     for kind in (ConditionType.READY, ConditionType.DEGRADED):
@@ -228,13 +222,13 @@ def test_an_emptied_volume_makes_the_store_not_ready_and_says_what_to_do() -> No
 
 
 def test_fewer_pods_than_standbys_need_is_degraded_and_not_refused() -> None:
-    status = running_store(partitions=4, replicas=2, standbys=3).status()
+    status = running(partitions=4, replicas=2, standbys=3).status()
     degraded = condition(status, ConditionType.DEGRADED)
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "FewerStandbys")
 
 
 def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
-    observation = running_store().observation()
+    observation = running().observation()
     active = observation.reports[Ordinal(1)]
     unlike = UnlikeRows(
         pods=(Ordinal(0), Ordinal(1)), epoch=Epoch(4), sequence=Sequence(17), offset=Offset(33)
@@ -260,7 +254,7 @@ def test_replicas_with_other_rows_are_named_with_what_a_person_can_do() -> None:
 
 
 def test_a_condition_is_dated_when_its_status_changes_and_not_before() -> None:
-    world = running_store()
+    world = running()
     assert status_of(world.observation(), LATER) == world.status()
     world.pods[0].is_reachable = False
     status = status_of(world.observation(), LATER)
@@ -270,7 +264,7 @@ def test_a_condition_is_dated_when_its_status_changes_and_not_before() -> None:
 
 @pytest.mark.parametrize("pods", [3, 64])
 def test_a_message_is_bounded(pods: int) -> None:
-    world = running_store(partitions=512, replicas=pods)
+    world = running(partitions=512, replicas=pods)
     for pod in world.pods:
         pod.is_running = pod.is_reachable = False
         pod.trouble = f"ended with exit code {pod.ordinal}; it said last: {'x' * 200}"
@@ -283,17 +277,17 @@ def test_the_status_of_the_largest_store_is_small() -> None:
     """Three replicas of 512 partitions: an API server takes 1.5 MB, and each watcher gets it."""
     sites = [Site(ordinal=Ordinal(number), zone=f"zone-{number % 3}") for number in range(6)]
     assignment = first_configurations(place(512, sites, standbys=2))
-    status = msgspec.structs.replace(running_store().status(), assignment=assignment)
+    status = msgspec.structs.replace(running().status(), assignment=assignment)
     assert all(len(entry.replicas) == 3 for entry in assignment)
     assert_has_the_shape_of_the_crd(status)
     assert 32 * 1024 < len(msgspec.json.encode(status)) < 64 * 1024
 
 
 def test_a_stopped_store_keeps_its_assignment_and_says_so() -> None:
-    running = running_store().status()
-    stopped = stopped_status(running, LATER)
-    assert stopped.assignment == running.assignment
-    assert stopped.store_id == running.store_id
+    before = running().status()
+    stopped = stopped_status(before, LATER)
+    assert stopped.assignment == before.assignment
+    assert stopped.store_id == before.store_id
     assert (stopped.ready, stopped.assigned) == ("0/3", "0/6")
     assert condition(stopped, ConditionType.READY).reason == "Stopped"
     assert stopped.condition(ConditionType.DEGRADED) is None

@@ -4,13 +4,8 @@ import pytest
 
 from qss_core.model import Ordinal
 from qss_operator.planning.membership.restarts import next_restart
-from qss_operator.planning.model import ConditionType, RestartPod
-from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import (
-    World,
-    assignment_of,
-    outdated,
-)
+from qss_operator.planning.model import ConditionType
+from qss_testing.fakes.control_world import World, assignment_of, outdated, restarted_next
 
 _ROUNDS = 100
 
@@ -19,14 +14,6 @@ def progressing(world: World) -> tuple[str, str]:
     found = world.status().condition(ConditionType.PROGRESSING)
     assert found is not None
     return found.reason, found.message
-
-
-def step_of(world: World) -> list[int]:
-    """Runs one round; returns the ordinals of pods that it restarts."""
-    steps = plan(world.observation())
-    for step in steps:
-        world.apply(step)
-    return [step.pod.ordinal for step in steps if isinstance(step, RestartPod)]
 
 
 def stick(world: World, pod: int, silent_s: float = 200.0) -> None:
@@ -41,7 +28,7 @@ def test_a_pod_that_does_not_end_does_not_hold_up_pods_whose_data_others_have() 
     stick(world, 3)
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += step_of(world)
+        found += restarted_next(world)
         for entry in assignment_of(world):
             assert len(set(entry.in_sync) - {3}) >= 1
             assert entry.active in entry.in_sync
@@ -59,7 +46,7 @@ def test_beside_a_pod_that_does_not_end_no_pod_with_an_only_copy_restarts(standb
     world = outdated(replicas=3, standbys=standbys, partitions=6)
     stick(world, 2)
     for _ in range(20):
-        assert step_of(world) == []
+        assert restarted_next(world) == []
     seen = world.observation()
     finding = next_restart(seen, {one.partition: one for one in assignment_of(world)}).finding
     assert finding is not None
@@ -79,12 +66,12 @@ def test_a_pod_that_does_not_end_and_answers_still_has_no_copy_that_counts(state
     else:
         world.uncompared = {2}
     for _ in range(_ROUNDS):
-        step_of(world)
+        restarted_next(world)
         assert all(entry.in_sync != (1,) for entry in assignment_of(world))
     assert world.pods[2].template == 0
     world.promised, world.uncompared = set(), set()
     for _ in range(10):
-        step_of(world)
+        restarted_next(world)
     assert all(1 not in entry.in_sync for entry in assignment_of(world)), "it holds up nothing"
 
 
@@ -93,7 +80,7 @@ def test_the_roll_goes_on_once_the_copies_of_a_lost_pod_are_made_elsewhere() -> 
     stick(world, 2, silent_s=601.0)
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += step_of(world)
+        found += restarted_next(world)
     assert sorted(found) == [0, 1]
     assert all(set(entry.in_sync) == {0, 1} for entry in assignment_of(world))
 
@@ -101,11 +88,11 @@ def test_the_roll_goes_on_once_the_copies_of_a_lost_pod_are_made_elsewhere() -> 
 def test_beside_a_pod_that_does_not_end_every_other_pod_has_to_serve() -> None:
     world = outdated(replicas=4, standbys=2, partitions=8)
     stick(world, 3)
-    while not (first := step_of(world)):
+    while not (first := restarted_next(world)):
         pass
     world.pods[first[0]].state = "opening"
     for _ in range(10):
-        assert step_of(world) == []
+        assert restarted_next(world) == []
     world.pods[first[0]].state = "serving"
     assert restarts_all_but(world, 3)
 
@@ -113,7 +100,7 @@ def test_beside_a_pod_that_does_not_end_every_other_pod_has_to_serve() -> None:
 def restarts_all_but(world: World, stuck: int) -> list[int]:
     found: list[int] = []
     for _ in range(_ROUNDS):
-        found += step_of(world)
+        found += restarted_next(world)
     assert all(pod.template == 1 for pod in world.pods if pod.ordinal != stuck)
     return found
 
@@ -121,12 +108,12 @@ def restarts_all_but(world: World, stuck: int) -> list[int]:
 @pytest.mark.parametrize("standbys", [1, 2])
 def test_a_roll_stops_at_a_pod_that_serves_and_does_not_come_back_in_sync(standbys: int) -> None:
     world = outdated(replicas=4, standbys=standbys, partitions=8)
-    while not (first := step_of(world)):
+    while not (first := restarted_next(world)):
         pass
     (late,) = first
     world.lagging = {late}
     for _ in range(20):
-        assert step_of(world) == []
+        assert restarted_next(world) == []
     missing = [str(one.partition) for one in assignment_of(world) if late in one.replicas]
     assert all(late not in entry.in_sync for entry in assignment_of(world))
     reason, message = progressing(world)
@@ -143,7 +130,7 @@ def test_a_roll_stops_at_a_pod_that_serves_and_does_not_come_back_in_sync(standb
 
 def test_a_roll_goes_on_without_a_restarted_pod_that_is_lost_for_good() -> None:
     world = outdated(replicas=5, standbys=2, partitions=10)
-    while not (first := step_of(world)):
+    while not (first := restarted_next(world)):
         pass
     (late,) = first
     stick(world, late)
@@ -157,12 +144,12 @@ def test_a_pod_that_is_not_in_sync_restarts_before_the_others() -> None:
     world.lagging = {1}
     world.pods[1].lost = dict.fromkeys(range(8), "damaged")
     for _ in range(10):
-        step_of(world)
+        restarted_next(world)
     world.pods[1].lost = {}
     world.template = 1
     found: list[int] = []
     while not found:
-        found = step_of(world)
+        found = restarted_next(world)
     assert found == [1]
     world.lagging = set()
     assert len(restarts_all_but(world, stuck=-1)) == 3

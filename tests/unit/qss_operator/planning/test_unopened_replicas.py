@@ -4,32 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from qss_core.model import PartitionConfiguration, PartitionId
+from qss_core.model import PartitionId
 from qss_operator.planning.assignment_state import ASSIGNMENT_UNKNOWN, NO_IN_SYNC_REPLICA
 from qss_operator.planning.model import ConditionType
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    configuration,
+    published,
+    resource_of,
+    spec_of,
+    written_store,
+)
 
 P0 = PartitionId(0)
 
 
-def published(world: World, partition: PartitionId = P0) -> PartitionConfiguration:
-    status = world.resource.status
-    assert status is not None
-    return next(one for one in status.assignment or () if one.partition == partition)
-
-
-def made_store() -> World:
-    world = World(resource=resource_of())
-    world.settle()
-    for pod in world.pods:
-        pod.written = {entry.partition for entry in pod.held}
-    return world
-
-
 def without_status(*waiting: int, is_older: bool = False) -> World:
     """A made store whose resource was made again; these pods' volumes have no room."""
-    world = made_store()
+    world = written_store()
     world.resource = replace(world.resource, status=None)
     for ordinal in waiting:
         pod = world.pods[ordinal]
@@ -83,7 +76,7 @@ def test_a_replica_that_cannot_be_opened_may_hold_a_newer_configuration_than_ano
 def test_a_partition_that_waits_for_room_keeps_the_configuration_that_its_pod_tells(
     waiting: tuple[int, ...],
 ) -> None:
-    before = made_store().resource.status
+    before = written_store().resource.status
     world = without_status(*waiting)
     world.settle()
     status = world.resource.status
