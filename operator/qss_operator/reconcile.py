@@ -6,7 +6,7 @@ was refused, to try it again less often; a new reconciler that remembers nothing
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -37,7 +37,6 @@ from qss_operator.planning.model import (
     SetReplicas,
     Step,
     StoreResource,
-    StoreStatus,
     Trouble,
 )
 from qss_operator.planning.plan import places_replicas, plan
@@ -167,17 +166,12 @@ class StoreReconciler:
 
     async def _keep(self, observation: Observation) -> None:
         """Keeps the children; what they refuse must not keep pods from being seen and told."""
-        tried = observation.resource.generation
-        if not self._is_due(Subject.CHILDREN, tried):
-            return
-        try:
-            await self._cluster.keep(observation)
-        except ConflictError:
-            raise
-        except StoreError as error:
-            self._failed(Subject.CHILDREN, tried, error)
-        else:
-            self._attempts.forget(Subject.CHILDREN)
+        await self._attempt(
+            Subject.CHILDREN,
+            observation.resource.generation,
+            lambda: self._cluster.keep(observation),
+            raises=ConflictError,
+        )
 
     async def _act_all(self, steps: Iterable[Step], observation: Observation) -> list[bool]:
         """Does the steps in their order, and tells the pods at the same time."""
@@ -224,7 +218,7 @@ class StoreReconciler:
                 logger.info("%s: publishing an assignment", self._store)
                 status = status_of(observation, time_of(utc(self._clock)))
                 assert status.assignment == step.partitions
-                await self._publish(observation.resource, status)
+                await self._resources.publish(observation.resource, status)
                 return True
             case SendAssignment():
                 return await self._send(step, observation)
@@ -238,88 +232,82 @@ class StoreReconciler:
                 assert_never(step)
 
     async def _set_replicas(self, step: SetReplicas, observation: Observation) -> bool:
-        tried = (observation.resource.generation, step)
-        # No pod runs without what has to stand beside it, as its network policy.
-        is_kept = self._attempts.of(Subject.CHILDREN) is None
-        if not is_kept or not self._is_due(Subject.REPLICAS, tried):
-            return False
-        logger.info("%s: asking for %d pods", self._store, step.replicas)
-        try:
+        async def ask() -> None:
+            logger.info("%s: asking for %d pods", self._store, step.replicas)
             await self._cluster.set_replicas(self._store, step.replicas)
-        except ConflictError:
-            raise
-        except StoreError as error:
-            self._failed(Subject.REPLICAS, tried, error)
+
+        # No pod runs without what has to stand beside it, as its network policy.
+        if self._attempts.of(Subject.CHILDREN) is not None:
             return False
-        self._attempts.forget(Subject.REPLICAS)
-        return True
+        tried = (observation.resource.generation, step)
+        return await self._attempt(Subject.REPLICAS, tried, ask, raises=ConflictError)
 
     async def _restart(self, step: RestartPod, observation: Observation) -> bool:
-        tried = (observation.resource.generation, step.pod.uid)
-        if not self._is_due(Subject.RESTART, tried):
-            return False
-        logger.info("%s: restarting %s", self._store, step.pod.address.name)
-        try:
+        async def restart() -> None:
+            logger.info("%s: restarting %s", self._store, step.pod.address.name)
             await self._cluster.restart(self._store, step.pod)
-        except ConflictError:
-            raise
-        except StoreError as error:
-            self._failed(Subject.RESTART, tried, error)
-            return False
-        self._attempts.forget(Subject.RESTART)
-        return True
+
+        tried = (observation.resource.generation, step.pod.uid)
+        return await self._attempt(Subject.RESTART, tried, restart, raises=ConflictError)
 
     async def _send(self, step: SendAssignment, observation: Observation) -> bool:
+        async def send() -> None:
+            report = await self._pods.assign(pod.reached_at, step.assignment)
+            self._sent[step.ordinal] = SentAssignment(
+                incarnation=report.incarnation, assignment=step.assignment
+            )
+
         pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
         tried = (observation.reports[step.ordinal].incarnation, step.assignment)
-        if not self._is_due(step.ordinal, tried):
-            return False
-        try:
-            report = await self._pods.assign(pod.reached_at, step.assignment)
-        except StoreError as error:
-            # One pod's refusal must not keep the others from being told.
-            self._failed(step.ordinal, tried, error)
-            return False
-        self._attempts.forget(step.ordinal)
-        self._sent[step.ordinal] = SentAssignment(
-            incarnation=report.incarnation, assignment=step.assignment
-        )
-        return True
+        # One pod's refusal must not keep the others from being told.
+        return await self._attempt(step.ordinal, tried, send)
 
     async def _accept_loss(self, step: AcceptLoss, observation: Observation) -> bool:
-        pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
-        if not self._is_due(Subject.LOSS, step):
-            return False
-        told = "%s: partition %s goes on without what it lost, as accepted in epoch %s"
-        logger.warning(told, self._store, step.partition, step.epoch)
-        request = AcceptLossRequest(
-            store_id=step.store_id,
-            partition=step.partition,
-            epoch=step.epoch,
-            assignment=step.assignment,
-        )
-        try:
+        async def accept() -> None:
+            told = "%s: partition %s goes on without what it lost, as accepted in epoch %s"
+            logger.warning(told, self._store, step.partition, step.epoch)
+            request = AcceptLossRequest(
+                store_id=step.store_id,
+                partition=step.partition,
+                epoch=step.epoch,
+                assignment=step.assignment,
+            )
             await self._pods.accept_loss(pod.reached_at, request)
-        except StoreError as error:
-            self._failed(Subject.LOSS, step, error)
-            return False
-        self._attempts.forget(Subject.LOSS)
-        return True
+
+        pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
+        return await self._attempt(Subject.LOSS, step, accept)
 
     async def _retire(self, step: RetireReplica, observation: Observation) -> bool:
         pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
-        if not self._is_due(Subject.RETIREMENT, step):
-            return False
         request = RetireRequest(store_id=step.store_id, partition=step.partition, epoch=step.epoch)
-        try:
-            await self._pods.retire(pod.reached_at, request)
-        except StoreError as error:
-            self._failed(Subject.RETIREMENT, step, error)
-            return False
-        self._attempts.forget(Subject.RETIREMENT)
-        return True
+        return await self._attempt(
+            Subject.RETIREMENT, step, lambda: self._pods.retire(pod.reached_at, request)
+        )
 
     # --- What failed
+
+    async def _attempt(
+        self,
+        subject: Subject | Ordinal,
+        tried: Any,
+        action: Callable[[], Awaitable[object]],
+        raises: tuple[type[StoreError], ...] | type[StoreError] = (),
+    ) -> bool:
+        """Does an action that is due; returns whether it was done. Keeps why it was refused.
+
+        Raises the errors of `raises`: the round begins anew after them.
+        """
+        if not self._is_due(subject, tried):
+            return False
+        try:
+            await action()
+        except raises:
+            raise
+        except StoreError as error:
+            self._failed(subject, tried, error)
+            return False
+        self._attempts.forget(subject)
+        return True
 
     def _is_due(self, subject: Subject | Ordinal, tried: Any) -> bool:
         return self._attempts.is_due(subject, tried, self._clock.monotonic_s())
@@ -385,12 +373,9 @@ class StoreReconciler:
         now_s, last_s = self._clock.monotonic_s(), self.published_at_s
         if last_s is not None and now_s - last_s < self._intervals.publish_s:
             return False
-        await self._publish(observation.resource, status)
+        await self._resources.publish(observation.resource, status)
         self.published_at_s = now_s
         return False
-
-    async def _publish(self, resource: StoreResource, status: StoreStatus) -> None:
-        await self._resources.publish(resource, status)
 
 
 def _completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:

@@ -185,10 +185,10 @@ REPLICA_PLANTS = (
     Plant.of(
         "pods are told an assignment that was not published",
         "operator/qss_operator/reconcile.py",
-        "                await self._publish(observation.resource, status)\n"
+        "                await self._resources.publish(observation.resource, status)\n"
         "                return True\n",
         "                try:\n"
-        "                    await self._publish(observation.resource, status)\n"
+        "                    await self._resources.publish(observation.resource, status)\n"
         "                except ConflictError:\n"
         "                    pass\n"
         "                return True\n",
