@@ -1,7 +1,7 @@
 """The routes of the query port, and of discovery, which the internal port has, too."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from qss_core.queries.parameters import (
@@ -34,7 +34,7 @@ from qss_store.http.query.queries import QueryApi
 from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
-from qss_store.http.routes import Handler, Operation, Route
+from qss_store.http.routes import Operation, Route
 
 # OpenAPI 3.1 describes raw bytes by an empty schema.
 _BYTES: dict[str, Any] = {}
@@ -134,17 +134,15 @@ def _of_times(
     row: str,
     parameters: tuple[tuple[str, ...], tuple[str, ...]],
     own: dict[str, Parameter],
-    handlers: tuple[Callable[[TimedApi], Handler], Callable[[TimedApi], Handler]],
 ) -> tuple[Route[QueryHandlers], ...]:
     """The routes of windows or sessions, of one key and of all keys."""
     of_key, of_keys = parameters
     described = {**PARAMETERS, **own}
-    find_key, find_all = handlers
     return (
         Route(
             path=f"/state/{what}/{{store}}/{{key}}",
             caller=Caller.READER,
-            handler=lambda api: find_key(api.timed),
+            handler=lambda api: partial(api.timed.of_key, what),
             operation=Operation(
                 summary=f"The {what} of a key; with exact bounds one row, as of a key.",
                 answers={
@@ -162,7 +160,7 @@ def _of_times(
         Route(
             path=f"/state/{what}/{{store}}",
             caller=Caller.READER,
-            handler=lambda api: find_all(api.timed),
+            handler=lambda api: partial(api.timed.of_keys, what),
             operation=Operation(
                 summary=f"The {what} of all keys, or of a range of them.",
                 answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: _BYTES},
@@ -204,14 +202,12 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         "WindowRow",
         (WINDOW_KEY_PARAMETERS, WINDOW_PARAMETERS),
         OF_WINDOWS,
-        (lambda api: api.windows_of_key, lambda api: api.windows),
     ),
     *_of_times(
         "sessions",
         "SessionRow",
         (SESSION_KEY_PARAMETERS, SESSION_PARAMETERS),
         OF_SESSIONS,
-        (lambda api: api.sessions_of_key, lambda api: api.sessions),
     ),
     Route(
         path="/state/versions/{store}/{key}",

@@ -88,23 +88,9 @@ class TimedApi:
         self._points = points
         self._scans = scans
 
-    async def windows_of_key(self, request: web.Request) -> web.StreamResponse:
-        """The windows of a key, or one of them."""
-        return await self._of_key(request, _WINDOWS)
-
-    async def windows(self, request: web.Request) -> web.StreamResponse:
-        """The windows of all keys, or of a range of them."""
-        return await self._of_keys(request, _WINDOWS)
-
-    async def sessions_of_key(self, request: web.Request) -> web.StreamResponse:
-        """The sessions of a key, or one of them."""
-        return await self._of_key(request, _SESSIONS)
-
-    async def sessions(self, request: web.Request) -> web.StreamResponse:
-        """The sessions of all keys, or of a range of them."""
-        return await self._of_keys(request, _SESSIONS)
-
-    async def _of_key(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
+    async def of_key(self, what: str, request: web.Request) -> web.StreamResponse:
+        """The windows or sessions of a key, or one of them."""
+        kind = _KINDS[what]
         codec = self._checked(request.match_info["store"], kind)
         parameters, options = asked(request.rel_url.raw_query_string, kind.key_parameters)
         if kind.exact & parameters.keys():
@@ -115,7 +101,9 @@ class TimedApi:
         make_peer_request = peer_requests(request, parameters, is_of_key=True)
         return await self._scans.answer(request, read, make_peer_request)
 
-    async def _of_keys(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
+    async def of_keys(self, what: str, request: web.Request) -> web.StreamResponse:
+        """The windows or sessions of all keys, or of a range of them."""
+        kind = _KINDS[what]
         codec = self._checked(request.match_info["store"], kind)
         parameters, options = asked(request.rel_url.raw_query_string, kind.parameters)
         read = rows_request(codec, kind.plan_many(parameters, codec, None), options, parameters)
