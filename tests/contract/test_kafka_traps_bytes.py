@@ -6,13 +6,7 @@ import pytest
 
 from qss_core.errors import MalformedBytesError
 from qss_core.formats.headers import encode_headers
-from qss_core.formats.values import (
-    Format,
-    Record,
-    convert_row,
-    decode_value,
-    encoder_of,
-)
+from qss_core.formats.values import Format, convert_row, decode_value, encoder_of
 from qss_core.keys import prefix_upper_bound
 from qss_core.partitioning import partition_of
 from qss_core.positions import (
@@ -23,7 +17,7 @@ from qss_core.positions import (
 )
 from qss_core.serdes.registry import serde_of
 from qss_core.varint import encode_varint
-from qss_testing.row_bytes import decode_row, encode_row
+from qss_testing.row_bytes import Record, decode_row, encode_row
 
 WITH_HEADERS = [Format.TimestampedWithHeaders, Format.PlainWithHeaders]
 

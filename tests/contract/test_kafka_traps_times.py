@@ -14,7 +14,7 @@ from qss_core.formats.timed_keys import (
     encode_window_key,
     window_end,
 )
-from qss_core.formats.values import Format, Record, decode_value
+from qss_core.formats.values import Format, decode_value
 from qss_core.model import StoreType
 from qss_core.spec.resource import formats_of
 from qss_store.replicas.replica import Replica
@@ -24,7 +24,7 @@ from qss_testing.pods.stores import (
     commit_rows,
     make_definition,
 )
-from qss_testing.row_bytes import decode_row
+from qss_testing.row_bytes import Record, decode_row
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

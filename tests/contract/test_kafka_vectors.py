@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 
 from qss_core.formats.headers import Headers, decode_headers, encode_headers
-from qss_core.formats.values import (
-    Format,
-    Record,
-    convert_row,
-    decode_value,
-    encoder_of,
-)
+from qss_core.formats.values import Format, convert_row, decode_value, encoder_of
 from qss_core.partitioning import murmur2, partition_of
 from qss_core.positions import Position, decode_position, encode_position
 from qss_core.serdes.registry import serde_of
 from qss_core.varint import decode_varint, encode_varint
 from qss_testing.reference.kafka_vectors import VECTORS, Vector
-from qss_testing.row_bytes import decode_row, encode_row
+from qss_testing.row_bytes import Record, decode_row, encode_row
 
 # test_kafka_vectors_times has the keys of windows and sessions, test_kafka_versions the versions.
 COVERED_ELSEWHERE = frozenset(

@@ -10,7 +10,7 @@ import pytest
 
 from qss_core.errors import StoreError
 from qss_core.formats.timed_keys import encode_session_key, encode_window_key
-from qss_core.formats.values import Format, Record
+from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreType
 from qss_core.spec.resource import formats_of
 from qss_store.storage.rocksdb import RocksDbEngine
@@ -33,6 +33,7 @@ from qss_testing.reference.migrations import (
     shown,
     sources_of,
 )
+from qss_testing.row_bytes import Record
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -1,7 +1,18 @@
 """Encodes and decodes the row bytes of a record in one call."""
 
-from qss_core.formats.headers import decode_headers
-from qss_core.formats.values import TIMESTAMP_UNKNOWN, Format, Record, encoder_of, splitter_of
+from dataclasses import dataclass
+
+from qss_core.formats.headers import Headers, decode_headers
+from qss_core.formats.values import TIMESTAMP_UNKNOWN, Format, encoder_of, splitter_of
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row's value, with the other members that its format keeps."""
+
+    value: bytes
+    timestamp: int | None = None  # Milliseconds since the epoch; -1: unknown; None: not kept.
+    headers: Headers = ()
 
 
 def encode_row(row_format: Format, record: Record) -> bytes:

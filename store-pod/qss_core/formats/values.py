@@ -11,7 +11,6 @@ return wrong bytes for a negative size.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import assert_never
@@ -37,15 +36,6 @@ class Format(StrEnum):
     Timestamped = "Timestamped"
     TimestampedWithHeaders = "TimestampedWithHeaders"
     PlainWithHeaders = "PlainWithHeaders"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A row's value, with the other members that its format keeps."""
-
-    value: bytes
-    timestamp: int | None = None  # Milliseconds since the epoch; -1: unknown; None: not kept.
-    headers: Headers = ()
 
 
 RowEncoder = Callable[[bytes, int, Headers], bytes]

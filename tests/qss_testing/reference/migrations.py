@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from qss_core.formats.values import Format, Record, convert_row
+from qss_core.formats.values import Format, convert_row
 from qss_core.model import PartitionId
 from qss_store.replicas.replica import Replica
 from qss_store.storage.engine import FamilyView
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.views.read_view import ReadView
 from qss_testing.pods.stores import Cluster, configuration
-from qss_testing.row_bytes import encode_row
+from qss_testing.row_bytes import Record, encode_row
 
 STEP_ROWS = 200
 _ROWS = "rows-"

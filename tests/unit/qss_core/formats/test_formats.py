@@ -10,14 +10,13 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.formats.headers import Headers
 from qss_core.formats.values import (
     Format,
-    Record,
     convert_row,
     converter_of,
     decode_value,
     encoder_of,
     lost_between,
 )
-from qss_testing.row_bytes import decode_row, encode_row
+from qss_testing.row_bytes import Record, decode_row, encode_row
 
 WITH_TIMESTAMP = {Format.Timestamped, Format.TimestampedWithHeaders}
 WITH_HEADERS = {Format.TimestampedWithHeaders, Format.PlainWithHeaders}

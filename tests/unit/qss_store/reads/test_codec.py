@@ -6,10 +6,10 @@ import struct
 import pytest
 
 from qss_core.errors import MalformedBytesError
-from qss_core.formats.values import Format, Record
+from qss_core.formats.values import Format
 from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Shape, codec_of, make_row_writer
 from qss_testing.pods.stores import make_definition
-from qss_testing.row_bytes import encode_row
+from qss_testing.row_bytes import Record, encode_row
 
 RECORD = Record(b'{"n": 1}', 42, (("a", b"\xff"), ("a", None)))
 HEADERS = [{"key": "a", "value": "/w=="}, {"key": "a", "value": None}]

@@ -16,7 +16,7 @@ from qss_core.formats.timed_keys import (
     encode_version_key,
     encode_window_key,
 )
-from qss_core.formats.values import Format, Record
+from qss_core.formats.values import Format
 from qss_core.model import StoreType
 from qss_core.serdes.registry import SERDE_NAMES
 from qss_core.times import Times
@@ -28,7 +28,7 @@ from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan
 from qss_store.reads.plans.times import TimedPlan
 from qss_testing.pods.stores import make_definition
-from qss_testing.row_bytes import encode_row
+from qss_testing.row_bytes import Record, encode_row
 
 FORMATS = {
     StoreType.KEY_VALUE: (Format.Plain, Format.Timestamped, Format.TimestampedWithHeaders),
