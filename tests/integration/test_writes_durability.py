@@ -15,8 +15,10 @@ from qss_client.chunks.chunk import Slice, encode_slice
 from qss_core.errors import ChunkMismatchError, DiskFullError, error_from_wire
 from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
 from qss_core.wire.messages import (
+    CommitAnswer,
     CommitPartitionsRequest,
     CommitRequest,
+    Decision,
     OpenWriterRequest,
     WriterOpened,
 )
@@ -56,6 +58,9 @@ async def opened_writer(services: Services) -> WriterOpened:
 
 def slice_of(key: bytes, value: bytes = b"1") -> Slice:
     return encode_slice(0, pa.table({"key": pa.array([key]), "value": pa.array([value])}))
+
+
+ROWS_OF_0 = {PartitionId(0): slice_of(b"k")}
 
 
 def stage_of(opened: WriterOpened, chunk: int) -> Stage:
@@ -211,31 +216,40 @@ async def test_a_slice_that_is_sent_again_while_it_is_logged_is_logged_once(
         assert all(answer.partitions["0"].failure is None for answer in answers)
 
 
+async def logged_commit(
+    services: Services, engine: SlowSyncEngine
+) -> tuple["asyncio.Future[CommitAnswer]", Decision]:
+    """A commit of `ROWS_OF_0` that is logged, and waits for the disk; and its decision."""
+    opened = await opened_writer(services)
+    commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
+    replica = services.pod.registry.local(0)
+    before = replica.log.end
+    engine.slow_down()
+    rows = tuple(ROWS_OF_0.values())
+    answer = asyncio.ensure_future(
+        services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
+    )
+    engine.let_one_end()  # The sync of the decision.
+    await wait_until_async(lambda: replica.log.end == before + 2)
+    assert replica.machine.coordinator is not None
+    assert replica.machine.coordinator.decision is not None
+    return answer, replica.machine.coordinator.decision
+
+
 async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
     tmp_path: Path,
 ) -> None:
     async with slow_pod(tmp_path) as (services, engine):
-        opened = await opened_writer(services)
-        rows = (slice_of(b"k"),)
-        commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
-        before = services.pod.registry.local(0).log.end
-        engine.slow_down()
-        first = asyncio.ensure_future(
-            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
-        )
-        engine.let_one_end()  # The sync of the decision.
-        await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
-        coordinator = services.pod.registry.local(0).machine.coordinator
-        assert coordinator is not None
-        assert coordinator.decision is not None
+        first, decision = await logged_commit(services, engine)
         again = CommitPartitionsRequest(
             store_id=ASSIGNMENT.definition.store_id,
             epochs={"0": Epoch(1)},
-            decision=coordinator.decision,
+            decision=decision,
         )
-        repeat = asyncio.ensure_future(services.batches.commit(again, {PartitionId(0): rows[0]}))
+        end = services.pod.registry.local(0).log.end
+        repeat = asyncio.ensure_future(services.batches.commit(again, ROWS_OF_0))
         await asyncio.sleep(0)
-        assert services.pod.registry.local(0).log.end == before + 2
+        assert services.pod.registry.local(0).log.end == end
         engine.speed_up()
         assert (await repeat).partitions == {"0": None}
         assert (await first).sequence == 1
@@ -245,25 +259,13 @@ async def test_another_batch_at_the_sequence_of_a_logged_commit_is_refused(
     tmp_path: Path,
 ) -> None:
     async with slow_pod(tmp_path) as (services, engine):
-        opened = await opened_writer(services)
-        rows = (slice_of(b"k"),)
-        commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
-        before = services.pod.registry.local(0).log.end
-        engine.slow_down()
-        first = asyncio.ensure_future(
-            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
-        )
-        engine.let_one_end()  # The sync of the decision.
-        await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
-        coordinator = services.pod.registry.local(0).machine.coordinator
-        assert coordinator is not None
-        assert coordinator.decision is not None
+        first, decision = await logged_commit(services, engine)
         other = CommitPartitionsRequest(
             store_id=ASSIGNMENT.definition.store_id,
             epochs={"0": Epoch(1)},
-            decision=msgspec.structs.replace(coordinator.decision, batch=7),
+            decision=msgspec.structs.replace(decision, batch=7),
         )
-        refused = asyncio.ensure_future(services.batches.commit(other, {PartitionId(0): rows[0]}))
+        refused = asyncio.ensure_future(services.batches.commit(other, ROWS_OF_0))
         await asyncio.sleep(0)
         engine.speed_up()
         problem = (await refused).partitions["0"]

@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -38,12 +37,7 @@ class ApiServer:
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._session is not None, "entered before"
         await self._session.close()
 

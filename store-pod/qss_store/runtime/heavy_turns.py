@@ -6,7 +6,6 @@ and a point read would wait as long.
 
 import asyncio
 from collections import deque
-from types import TracebackType
 
 from qss_client.clock import Clock
 
@@ -56,12 +55,7 @@ class HeavyTurns:
         await self.wait()
         self.begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.end()
 
     def begin(self) -> float:

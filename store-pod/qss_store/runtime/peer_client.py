@@ -5,7 +5,6 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from io import BufferedIOBase
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
@@ -49,12 +48,7 @@ class PeerSession:
         """Closes the connections at the end of the block."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

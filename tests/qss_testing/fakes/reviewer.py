@@ -7,7 +7,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from qss_client.clock import SystemClock
@@ -56,12 +55,7 @@ class Reviewer:
         self.run(self.server.listen())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.go_away()
         self._loop.call_soon_threadsafe(self._loop.stop)
         assert self._thread is not None

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Self
 
 _WAIT_MAX_S = 60.0
@@ -38,12 +37,7 @@ class Gate:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.set()
         self._server.shutdown()
         self._thread.join()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -82,12 +81,7 @@ class WriterProxy:
         self._run(self._start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._thread is not None
         self._run(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -7,7 +7,6 @@ import errno
 import os
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 _MOUNT = 'mount -t tmpfs -o "size=$1" none "$2" && echo mounted && exec cat'
@@ -39,12 +38,7 @@ class SmallDisk:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _end(self) -> None:

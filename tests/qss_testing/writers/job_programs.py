@@ -11,7 +11,6 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from qss_testing.writers.word_counts import TESTS
@@ -55,12 +54,7 @@ class JobPrograms:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _frames: object) -> None:
         if error is not None:
             self._process.kill()
         self._process.communicate()
