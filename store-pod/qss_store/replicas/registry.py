@@ -100,6 +100,19 @@ class Registry:
             )
         return self._file.assignment
 
+    def check_message_store(self, store_id: str) -> StoreAssignment:
+        """The assignment, for a message that names a store id. Raises WrongStoreError for another.
+
+        Raises as `placed`, too. A writer gets `check_store_id`, which says how to go on.
+        """
+        assignment = self._file.assignment or self.placed()
+        held = assignment.definition.store_id
+        if store_id != held:
+            raise WrongStoreError(
+                f"this pod serves store id {held}, not {store_id}: read the routes anew"
+            )
+        return assignment
+
     def check_store(self, store: str) -> StoreAssignment:
         """The assignment. Raises StoreNotFoundError where the pod serves another store."""
         if store != self._store:

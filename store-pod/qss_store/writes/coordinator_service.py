@@ -20,7 +20,6 @@ from qss_core.errors import (
     RolledBackError,
     StaleWriterError,
     StoreError,
-    WrongStoreError,
 )
 from qss_core.model import Epoch, Sequence, WriterEpoch
 from qss_core.positions import Position
@@ -360,11 +359,7 @@ class CoordinatorService:
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:
         """The coordinator's verdict on old chunks; drives a decision that needs them."""
-        held = self._pod.registry.placed().definition.store_id
-        if request.store_id != held:
-            raise WrongStoreError(
-                f"this pod serves store id {held}, not {request.store_id}: read the routes anew"
-            )
+        self._pod.registry.check_message_store(request.store_id)
         replica, coordinator = active_coordinator(self._pod)
         replica.acting.check(request.epoch)
         ordinal = (request.generation, request.batch)

@@ -11,7 +11,7 @@ import logging
 
 import msgspec
 
-from qss_core.errors import CorruptionError, NotReadyError, WrongStoreError
+from qss_core.errors import CorruptionError, NotReadyError
 from qss_core.model import PartitionId, Sequence
 from qss_core.positions import Position
 from qss_core.wire.losses import AcceptLossRequest, BatchesHeld
@@ -82,11 +82,7 @@ class LossAcceptance:
         _LOG.error(told, request.partition, before + 1, last, request.epoch)
 
     def _check(self, request: AcceptLossRequest) -> None:
-        held = self._pod.registry.placed().definition.store_id
-        if request.store_id != held:
-            raise WrongStoreError(
-                f"this pod serves store id {held}, not {request.store_id}: read the routes anew"
-            )
+        self._pod.registry.check_message_store(request.store_id)
         configuration = self._pod.registry.configuration(request.partition)
         if configuration.epoch != request.epoch or configuration.active != self._pod.ordinal:
             raise stale_epoch(

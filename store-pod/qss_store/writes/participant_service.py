@@ -19,7 +19,6 @@ from qss_core.errors import (
     MalformedRequestError,
     NotReadyError,
     StoreError,
-    WrongStoreError,
 )
 from qss_core.model import Epoch, Partitioner, PartitionId, Sequence, StoreId, WriterEpoch
 from qss_core.quantities import shown_bytes
@@ -272,11 +271,7 @@ class ParticipantService:
         begin: Callable[[Replica, str], AppendWait | None],
         commits: Sequence = NO_SEQUENCE,
     ) -> PartitionsAnswer:
-        held = self._pod.registry.placed().definition.store_id
-        if store_id != held:
-            raise WrongStoreError(
-                f"this pod serves store id {held}, not {store_id}: read the routes anew"
-            )
+        self._pod.registry.check_message_store(store_id)
         answers: dict[str, Problem | None] = dict.fromkeys(epochs)
         begun: dict[str, AppendWait] = {}
         for partition, epoch in epochs.items():

@@ -16,7 +16,6 @@ from qss_core.errors import (
     RolledBackError,
     StoreError,
     UnreachableError,
-    WrongStoreError,
 )
 from qss_core.model import PartitionId, PodAddress, Role, Sequence, WriterEpoch
 from qss_core.wire.losses import (
@@ -143,7 +142,7 @@ class Comparison:
 
     def configurations(self, request: ConfigurationsRequest) -> ConfigurationsAnswer:
         """The newer configurations that this pod knows. Raises WrongStoreError, NotReadyError."""
-        self._check_store(request.store_id)
+        self._pod.registry.check_message_store(request.store_id)
         known = self._pod.registry.placed().partitions
         return ConfigurationsAnswer(
             newer=tuple(
@@ -153,13 +152,6 @@ class Comparison:
                 and (newest := self._pod.registry.configuration(entry.partition)).epoch > epoch
             )
         )
-
-    def _check_store(self, store_id: str) -> None:
-        held = self._pod.registry.placed().definition.store_id
-        if store_id != held:
-            raise WrongStoreError(
-                f"this pod serves store id {held}, not {store_id}: read the routes anew"
-            )
 
     @property
     def _timeout_s(self) -> float:
@@ -190,7 +182,7 @@ class Comparison:
 
         Raises WrongStoreError, and NotReadyError before this pod has opened its replicas.
         """
-        self._check_store(request.store_id)
+        self._pod.registry.check_message_store(request.store_id)
         if not self._pod.has_opened:
             raise NotReadyError("the pod is opening its replicas: ask again")
         told = SequencesAnswer(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from qss_core.errors import CorruptionError, MalformedRequestError, StoreError, WrongStoreError
+from qss_core.errors import CorruptionError, MalformedRequestError, StoreError
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
@@ -106,11 +106,7 @@ class Receiver:
 
     def _check(self, named: StoreId, partitions: Sequence[PartitionId]) -> None:
         """Refuses another store's request, and unknown or repeated partitions."""
-        definition = self._registry.placed().definition
-        if named != definition.store_id:
-            raise WrongStoreError(
-                f"this pod serves store id {definition.store_id}, not {named}: read the routes anew"
-            )
+        definition = self._registry.check_message_store(named).definition
         if len({*partitions}) < len(partitions):
             raise MalformedRequestError("a message names each partition once")
         if any(one >= definition.partitions for one in partitions):

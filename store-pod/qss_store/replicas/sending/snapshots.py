@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedError, WrongStoreError
-from qss_core.model import Ordinal, PartitionId, StoreId
+from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedError
+from qss_core.model import Ordinal, PartitionId
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.frames import FRAME_BYTES_MAX, frame_of
@@ -57,7 +57,7 @@ class Snapshots:
         Raises as `ActiveService.check`, OverloadedError while other learners read snapshots, and
         DiskFullError.
         """
-        self._check(request.store_id)
+        self._pod.registry.check_message_store(request.store_id)
         partition = request.configuration.partition
         held = self._pod.registry.configuration(partition)
         if request.sender not in held.replicas:
@@ -91,7 +91,7 @@ class Snapshots:
 
     def check_part(self, request: SnapshotPartRequest) -> None:
         """Refuses what is no part of a file. Raises NotReadyError for a snapshot that is gone."""
-        self._check(request.store_id)
+        self._pod.registry.check_message_store(request.store_id)
         held = self._held.get(request.snapshot)
         if held is None:
             raise NotReadyError(_GONE)
@@ -153,13 +153,6 @@ class Snapshots:
         ]
         for name in old:
             await self.end(name)
-
-    def _check(self, named: StoreId) -> None:
-        held = self._pod.registry.placed().definition.store_id
-        if named != held:
-            raise WrongStoreError(
-                f"this pod serves store id {held}, not {named}: read the routes anew"
-            )
 
     def _now_s(self) -> float:
         return self._pod.clock.monotonic_s()
