@@ -13,33 +13,15 @@ from qss_core.partitioning import murmur2, partition_of
 from qss_core.positions import Position, decode_position, encode_position
 from qss_core.serdes.registry import serde_of
 from qss_core.varint import decode_varint, encode_varint
-from qss_testing.reference.kafka_vectors import VECTORS, Vector
+from qss_testing.reference.kafka_vectors import TIMED_KINDS, VECTORS, Vector
 from qss_testing.row_bytes import Record, decode_row, encode_row
 
 # test_kafka_vectors_times has the keys of windows and sessions, test_kafka_versions the versions.
-COVERED_ELSEWHERE = frozenset(
-    {
-        "session_bound_fixed_lower",
-        "session_bound_fixed_upper",
-        "session_bound_range_lower",
-        "session_bound_range_upper",
-        "session_key",
-        "session_key_key_first",
-        "session_key_time_first",
-        "versioned_key",
-        "versioned_latest_value",
-        "versioned_segment_value",
-        "window_bound_fixed_lower",
-        "window_bound_fixed_upper",
-        "window_bound_range_lower",
-        "window_bound_range_upper",
-        "window_end",
-        "window_key",
-        "window_key_key_first",
-        "window_key_time_first",
-        "window_key_topic",
-    }
-)
+COVERED_ELSEWHERE = TIMED_KINDS | {
+    "versioned_key",
+    "versioned_latest_value",
+    "versioned_segment_value",
+}
 
 SCALARS = {
     "serde_string": "string",

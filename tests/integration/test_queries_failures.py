@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from qss_core.errors import CorruptionError, NotActiveError
-from qss_core.model import PartitionConfiguration, PartitionId
+from qss_core.model import PartitionId
 from qss_core.positions import Position, encode_token
 from qss_core.wire.messages import encode, problem_of
 from qss_testing.clients.http import NDJSON, Api
-from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.fakes.strange_pods import http_answer, move_address, strange_pod
 from qss_testing.pods.stores import Cluster, configuration
 from qss_testing.waiting import wait_until_async
 
@@ -40,15 +40,6 @@ async def replicated(start_cluster: StartCluster) -> Cluster:
     await cluster.put_values(VALUES, {"in": {"0": 41}})
     await cluster.until_level()
     return cluster
-
-
-async def move_address(cluster: Cluster, ordinal: int, port: int, epoch: int = 9) -> None:
-    """Tells pod 0 another address of a pod."""
-    cluster.ports[ordinal] = port
-    pod = cluster.nodes[0].pod
-    assert pod.registry.assignment is not None
-    known: list[PartitionConfiguration] = list(pod.registry.assignment.partitions)
-    await pod.assign(cluster.assignment(known))
 
 
 def key_of(cluster: Cluster, partition: int) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from qss_core.model import PartitionConfiguration
 from qss_testing.clients.http import NDJSON, Api
-from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.fakes.strange_pods import http_answer, move_address, strange_pod
 from qss_testing.pods.stores import Cluster, Put, configuration
 from qss_testing.pods.timed_stores import (
     SIZE_MS,
@@ -45,15 +44,6 @@ async def alone(start_cluster: StartCluster) -> Cluster:
     cluster.nodes[0].sends.cancel()  # The standby stays empty.
     await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     return cluster
-
-
-async def move_address(cluster: Cluster, ordinal: int, port: int) -> None:
-    """Tells pod 0 another address of a pod."""
-    cluster.ports[ordinal] = port
-    pod = cluster.nodes[0].pod
-    assert pod.registry.assignment is not None
-    known: list[PartitionConfiguration] = list(pod.registry.assignment.partitions)
-    await pod.assign(cluster.assignment(known))
 
 
 def of_partition(cluster: Cluster, partition: int) -> list[Put]:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from qss_core.model import Ordinal, PodAddress, PodName
 from qss_testing.pods.ports import port_of
+from qss_testing.pods.stores import Cluster
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[str]]  # As the fixture `serve`.
@@ -76,6 +77,14 @@ def address_of(url: str, ordinal: int = 0) -> PodAddress:
     """The address of a pod of the store `words` that has one port."""
     name = PodName(f"words-{ordinal}")
     return PodAddress(ordinal=Ordinal(ordinal), name=name, query=url, changelog=url)
+
+
+async def move_address(cluster: Cluster, ordinal: int, port: int) -> None:
+    """Tells pod 0 another address of a pod."""
+    cluster.ports[ordinal] = port
+    pod = cluster.nodes[0].pod
+    assert pod.registry.assignment is not None
+    await pod.assign(cluster.assignment(list(pod.registry.assignment.partitions)))
 
 
 def http_answer(status: int, media: str, body: bytes, *, length: int | None = None) -> bytes:
