@@ -88,9 +88,9 @@ siege: install ## Two minutes of hostile callers of all kinds against one pod wi
 test-faults: install ## Strike real pods with faults of SEEDS=1 seeds FROM=1 while a writer and readers run, and judge every answer; as root also links and disks (FAULTS_OPTIONS=--help)
 	@PYTHONPATH=tests $(BIN)/python -m qss_faults --seeds $(or $(SEEDS),1) --from $(or $(FROM),1) $(FAULTS_OPTIONS)
 
-testbed: ## Run a real Kubernetes of two nodes on this machine (as root; the first time it is built, 15 minutes)
+testbed: ## Run a real Kubernetes of NODES=2 nodes on this machine (as root; the first time it is built, 15 minutes)
 	@$(TESTBED) build
-	@$(TESTBED) up 2
+	@$(TESTBED) up $(or $(NODES),2)
 
 testbed-down: ## Stop that Kubernetes and forget what was in it
 	@$(TESTBED) down

@@ -101,10 +101,21 @@ def _has_changed(here: Cluster, store: str, before: str) -> bool:
     return _state_of(here, store) != before
 
 
+def nodes_of(here: Cluster) -> list[str]:
+    """The names of all nodes."""
+    return sorted(node["metadata"]["name"] for node in here.items("nodes"))
+
+
+def other_node(here: Cluster) -> str:
+    """A node without the client: it may be stopped or cut off."""
+    own = here.get("pod", "client")["spec"]["nodeName"]
+    return next(node for node in nodes_of(here) if node != own)
+
+
 @contextmanager
-def uncordoned(here: Cluster, node: str) -> Iterator[None]:
-    """Lets pods onto the node again after the block."""
+def uncordoned(here: Cluster, *nodes: str) -> Iterator[None]:
+    """Lets pods onto the nodes again after the block."""
     try:
         yield
     finally:
-        here.kubectl("uncordon", node)
+        here.kubectl("uncordon", *nodes)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import uncordoned
+from e2e.disturbances import nodes_of, uncordoned
 from e2e.kubectl import Cluster, Object
 from e2e.standby_store import STORE, Used, make_store
 from e2e.stores import is_redundant, pods_of, uids_of
@@ -43,11 +43,12 @@ def labels_of_pods(here: Cluster, name: str) -> list[str | None]:
 def test_pods_roll_while_a_node_is_drained(here: Cluster, used: Used) -> None:
     """A pod that the drain moves has the new template already."""
     before = {*uids_of(here, STORE).values()}
-    with used(_HANDED_OVER_S, _ONE_TRY_FAILS), uncordoned(here, "node1"):
+    node = nodes_of(here)[-1]
+    with used(_HANDED_OVER_S, _ONE_TRY_FAILS), uncordoned(here, node):
         edit(here, pod={"labels": {"shop.example/roll": "1"}})
         own = f"--pod-selector=queryablestate.dev/store={STORE}"
         gently = ("--delete-emptydir-data", "--timeout=240s")
-        here.kubectl("drain", "node1", own, *gently, timeout_s=250)
+        here.kubectl("drain", node, own, *gently, timeout_s=250)
         wait_until(lambda: not before & {*uids_of(here, STORE).values()}, _ROLLED_S)
     assert labels_of_pods(here, "shop.example/roll") == ["1"] * 4
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.clients import PodClient
-from e2e.disturbances import signal_processes, uncordoned
+from e2e.disturbances import nodes_of, other_node, signal_processes, uncordoned
 from e2e.environment import Tell, on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.releases import leader
@@ -78,16 +78,6 @@ def lead_from_another_node(system: Cluster, node: str) -> None:
     wait_until(is_elsewhere, 180.0)
 
 
-def other_node(here: Cluster) -> str:
-    """The node without the client."""
-    return other_than(here.get("pod", "client")["spec"]["nodeName"])
-
-
-def other_than(node: str) -> str:
-    """The other one of the two nodes."""
-    return "node1" if node == "node0" else "node0"
-
-
 @pytest.mark.usefixtures("own_bed")
 def test_a_node_that_is_cut_off_from_the_api_server_serves_on(
     here: Cluster, own_operator: Cluster, used: Used
@@ -112,7 +102,7 @@ def test_standbys_take_over_from_a_node_that_is_cut_off_from_the_other_nodes(
     on_it = {pod["metadata"]["name"] for pod in pods_of(here, STORE) if node_of(pod) == node}
     numbers = {int(name.rpartition("-")[2]) for name in on_it}
     assert numbers, "a pod is cut off"
-    with used(_NODE_LOST_S), cut_off(node, *from_the_others(node)):
+    with used(_NODE_LOST_S), cut_off(node, *from_the_others(here, node)):
         here.until(f"qss/{STORE}", lambda found: not actives_of(found) & numbers)
 
 
@@ -129,18 +119,22 @@ def cut_off(node: str, *packets: tuple[str, ...]) -> Iterator[None]:
             on_testbed("in", number, "iptables", "--delete", *one, "--jump", "DROP")
 
 
-def from_the_others(node: str) -> list[tuple[str, ...]]:
-    """The packets between a node and the other one, and between their pods."""
-    other = 1 - int(node.removeprefix("node"))
-    address, pods = f"172.30.0.1{other}", f"10.244.{other}.0/24"
-    return [
-        ("INPUT", "--source", address),
-        ("OUTPUT", "--destination", address),
-        ("FORWARD", "--source", pods),
-        ("FORWARD", "--destination", pods),
-        ("INPUT", "--source", pods),
-        ("OUTPUT", "--destination", pods),
-    ]
+def from_the_others(here: Cluster, node: str) -> list[tuple[str, ...]]:
+    """The packets between a node and the other ones, and between their pods."""
+    packets: list[tuple[str, ...]] = []
+    for other in nodes_of(here):
+        number = other.removeprefix("node")
+        address, pods = f"172.30.0.1{number}", f"10.244.{number}.0/24"
+        if other != node:
+            packets += [
+                ("INPUT", "--source", address),
+                ("OUTPUT", "--destination", address),
+                ("FORWARD", "--source", pods),
+                ("FORWARD", "--destination", pods),
+                ("INPUT", "--source", pods),
+                ("OUTPUT", "--destination", pods),
+            ]
+    return packets
 
 
 def node_of(pod: Object) -> str:
@@ -206,7 +200,7 @@ def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None
 
 
 def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, used: Used) -> None:
-    for node in ("node0", "node1"):
+    for node in nodes_of(here):
         with used(_HANDED_OVER_S, _ONE_TRY_FAILS), uncordoned(here, node):
             own = f"--pod-selector=queryablestate.dev/store={STORE}"
             gently = ("--delete-emptydir-data", "--timeout=120s")
@@ -221,7 +215,7 @@ def test_a_drain_with_a_gigabyte_is_short(here: Cluster, client: PodClient, tell
     here.apply(small_store(large, replicas=3, partitions=12, standbys=1, storage=storage))
     here.until(f"qss/{large}", is_redundant)
     client.fill(large, _GIGABYTE)
-    for node in ("node0", "node1"):
+    for node in nodes_of(here):
         with client.keeping(large) as story, uncordoned(here, node):
             began_s = time.monotonic()
             own = f"--pod-selector=queryablestate.dev/store={large}"
@@ -261,10 +255,11 @@ def test_the_pods_of_a_node_that_is_out_of_service_are_made_again_on_another_one
 
 
 def start_on(here: Cluster, node: str, *pods: str) -> None:
-    """Makes pods anew on a node: after the drains all of them may be on the other one."""
+    """Makes pods anew on a node: after the drains all of them may be on other ones."""
+    others = [one for one in nodes_of(here) if one != node]
     for name in pods:
-        here.kubectl("cordon", other_than(node))
-        with uncordoned(here, other_than(node)):
+        here.kubectl("cordon", *others)
+        with uncordoned(here, *others):
             uid = uids_of(here, STORE)[name]
             here.kubectl("delete", "pod", name, "--timeout=60s", timeout_s=70)
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]

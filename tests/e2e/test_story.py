@@ -17,7 +17,7 @@ import pytest
 
 from e2e import flights
 from e2e.clients import PodClient, start_client
-from e2e.disturbances import kill, without_its_operator
+from e2e.disturbances import kill, other_node, without_its_operator
 from e2e.environment import Images, Tell, on_testbed
 from e2e.kubectl import Cluster
 from e2e.namespaces import fresh_namespace
@@ -65,11 +65,6 @@ class Story:
         watched = {"watch.namespaces": f"{{{self.here.namespace}}}"}
         install(self.system, self.images, values={**watched, **values})
 
-    def other_node(self) -> str:
-        """The node without the client, which may lose its power."""
-        own = self.here.get("pod", "client")["spec"]["nodeName"]
-        return "node1" if own == "node0" else "node0"
-
     def by_the_service(self) -> Store:
         """A client on this machine, which has a route to services of the test bed."""
         audience = f"queryablestate.dev/{self.here.namespace}/{_STORE}"
@@ -98,7 +93,7 @@ def run_the_job_and_kill_a_store_pod(story: Story) -> None:
     flights.start_job(story.here, story.images)
     flights.wait_for_batches(story.here, 2)
     nodes = flights.wait_for_executors(story.here)
-    assert set(nodes.values()) == {"node0", "node1"}, nodes
+    assert len(set(nodes.values())) == 2, nodes
     uid = uids_of(story.here, _STORE)[_VICTIM]
 
     def kill_it() -> None:
@@ -143,7 +138,7 @@ def grow_the_volumes(story: Story) -> None:
 
 
 def cut_the_power_of_a_node(story: Story) -> None:
-    node, uids = story.other_node(), uids_of(story.here, _STORE)
+    node, uids = other_node(story.here), uids_of(story.here, _STORE)
 
     def cut() -> None:
         on_testbed("node-down", node.removeprefix("node"))
@@ -159,7 +154,7 @@ def cut_the_power_of_a_node(story: Story) -> None:
 
 
 def drain_a_node(story: Story) -> None:
-    node = story.other_node()
+    node = other_node(story.here)
     gently = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=240s")
     try:
         story.disturbed(lambda: story.here.kubectl("drain", node, *gently, timeout_s=260))
