@@ -72,6 +72,22 @@ async def test_a_pod_on_which_nothing_counts_ends_at_once(
     assert "until others" not in caplog.text
 
 
+async def test_a_pod_on_which_nothing_counts_takes_connections_for_a_while(tmp_path: Path) -> None:
+    """The nodes learn a moment later that its Services have one pod less."""
+    async with replicated(tmp_path) as cluster:
+        await cluster.assign([configuration(0, 0, epoch=3)])
+        held = cluster.pods[0].pod
+        settings = Settings(leave_max_s=_LONG_S, leave_min_s=_LONG_S)
+        leaving = Leaving(held.ordinal, held.registry.replicas, held.news, SystemClock(), settings)
+        assert leaving.counted() == []
+        hurry = asyncio.Event()
+        ends = asyncio.create_task(leaving.run(hurry))
+        await cluster.pods[0].internal.get("/control/replicas")
+        assert not ends.done()
+        hurry.set()
+        await asyncio.wait_for(ends, 30.0)
+
+
 async def test_a_pod_without_the_setting_ends_at_once(tmp_path: Path) -> None:
     async with replicated(tmp_path) as cluster:
         leaving = leaving_of(cluster, 0, max_s=Settings().leave_max_s, unheard_s=_LONG_S)

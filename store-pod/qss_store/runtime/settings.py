@@ -41,6 +41,7 @@ class Settings:
     # A pod that is told to stop serves on while others take over its partitions; 0: it stops.
     leave_max_s: float = 0.0
     leave_unheard_s: float = 5.0  # Without a request of the operator it stops earlier.
+    leave_min_s: float = 0.0  # So long it takes connections: a Service may still send some.
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024

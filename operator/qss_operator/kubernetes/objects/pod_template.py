@@ -26,7 +26,9 @@ DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
-_LEAVE_MAX_S = 10.0
+# In seconds, of a pod that is ended: handing over takes a fraction of one, and nodes take the pod
+# out of its Services within one or two.
+_LEAVE_MAX_S, _LEAVE_MIN_S = 10.0, 2.0
 _DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` tests a pod within this limit.
 
 
@@ -139,13 +141,16 @@ def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
     ]
 
 
-def _leave_max_s(spec: StoreSpec) -> list[Object]:
-    """The longest that a pod which is ended serves on, so that its partitions are handed over."""
-    name = "QSS_LEAVE_MAX_S"
-    if any(one.name == name for one in spec.pod.env):
-        return []
-    seconds = min(_LEAVE_MAX_S, spec.pod.termination_grace_period_seconds / 2)
-    return [{"name": name, "value": f"{seconds:g}"}]
+def _leaving(spec: StoreSpec) -> list[Object]:
+    """The longest and the shortest time for which a pod that is ended serves on."""
+    given = {one.name for one in spec.pod.env}
+    limits = {"QSS_LEAVE_MAX_S": _LEAVE_MAX_S, "QSS_LEAVE_MIN_S": _LEAVE_MIN_S}
+    half_s = spec.pod.termination_grace_period_seconds / 2
+    return [
+        {"name": name, "value": f"{min(seconds, half_s):g}"}
+        for name, seconds in limits.items()
+        if name not in given
+    ]
 
 
 def _container(
@@ -167,7 +172,7 @@ def _container(
             },
             # In a variable: an image that is older than the operator takes no unknown option.
             {"name": "QSS_RESOURCE_UID", "value": resource_uid},
-            *_leave_max_s(spec),
+            *_leaving(spec),
             *(_without_none(one) for one in spec.pod.env),
         ],
         "ports": [

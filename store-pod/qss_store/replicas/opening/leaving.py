@@ -7,6 +7,7 @@ it leaves; the operator hands its actives over, and takes it out of the in-sync 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from qss_client.clock import Clock
 from qss_core.model import Ordinal, PartitionId
@@ -23,7 +24,8 @@ class Leaving:
     """The end of a pod's service, which waits for the operator's next configurations.
 
     It waits at most `leave_max_s` in all, and `leave_unheard_s` for the next request of the
-    operator: where that is away, or the store is deleted, nobody hands anything over.
+    operator: where that is away, or the store is deleted, nobody hands anything over. It serves
+    for `leave_min_s` in any case: the nodes learn a moment later that a Service has one pod less.
     """
 
     def __init__(
@@ -49,7 +51,14 @@ class Leaving:
         ]
 
     async def run(self, hurry: asyncio.Event) -> None:
-        """Returns when no partition needs this pod any more, at a limit, or at `hurry`."""
+        """Returns when nobody needs this pod any more, at a limit, or at `hurry`."""
+        begun_s = self._clock.monotonic_s()
+        await self._hand_over(hurry)
+        served_s = self._clock.monotonic_s() - begun_s
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), max(0.0, self._settings.leave_min_s - served_s))
+
+    async def _hand_over(self, hurry: asyncio.Event) -> None:
         if self._settings.leave_max_s <= 0 or not (counted := self.counted()):
             return
         _LOG.info("the pod serves partitions %s until others have taken over", listed(counted))

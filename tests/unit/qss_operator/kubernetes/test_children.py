@@ -172,19 +172,21 @@ def test_pods_know_the_uid_of_the_resource_that_they_are_made_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "value"),
+    ("pod", "most", "least"),
     [
-        ({}, "10"),
-        ({"terminationGracePeriodSeconds": 8}, "4"),
-        ({"env": [{"name": "QSS_LEAVE_MAX_S", "value": "3"}]}, "3"),
+        ({}, "10", "2"),
+        ({"terminationGracePeriodSeconds": 8}, "4", "2"),
+        ({"terminationGracePeriodSeconds": 1}, "0.5", "0.5"),
+        ({"env": [{"name": "QSS_LEAVE_MAX_S", "value": "3"}]}, "3", "2"),
+        ({"env": [{"name": "QSS_LEAVE_MIN_S", "value": "0"}]}, "10", "0"),
     ],
 )
 def test_a_pod_that_is_ended_serves_on_for_less_than_its_grace_period(
-    pod: dict[str, Any], value: str
+    pod: dict[str, Any], most: str, least: str
 ) -> None:
     [container] = pod_template(NAMES, spec_of(pod=pod), DEFAULTS)["spec"]["containers"]
-    given = [one["value"] for one in container["env"] if one["name"] == "QSS_LEAVE_MAX_S"]
-    assert given == [value]
+    given = [(one["name"], one["value"]) for one in container["env"] if "LEAVE" in one["name"]]
+    assert sorted(given) == [("QSS_LEAVE_MAX_S", most), ("QSS_LEAVE_MIN_S", least)]
 
 
 def test_pods_take_the_stores_own_audience_and_the_common_one_of_readers_where_it_is_allowed() -> (
