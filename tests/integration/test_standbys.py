@@ -261,6 +261,39 @@ async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: 
         await wait_until_async(lambda: active.followers.caught_up() == (1,))
 
 
+async def test_a_learner_of_a_pod_that_was_told_to_stop_does_not_begin_to_count(
+    tmp_path: Path,
+) -> None:
+    """Its pod may serve on for longer than a replica that has left is given to restart."""
+    async with replicated(tmp_path) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        leaving = cluster.pods[1].pod.news
+        leaving.is_leaving = True
+        await lead(cluster, 0, 3, learners=[1])
+        active, learner = replica_of(cluster, 0), replica_of(cluster, 1)
+        active.followers.failed(Ordinal(1))  # As when its pod has restarted: it may count again.
+        await write(writer, epoch, 0, ROWS)
+        await wait_until_async(lambda: learner.log.applied == active.log.end)
+        assert active.log.counted == frozenset()
+        leaving.is_leaving = False
+        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+
+
+async def test_an_active_asks_for_an_epoch_once_the_pod_of_a_learner_that_counts_is_gone(
+    tmp_path: Path,
+) -> None:
+    """A writer would wait for the learner for `replicaTimeout`, and nobody needs it."""
+    async with replicated(tmp_path, replica_timeout_ms=_LONG_LEASE_MS) as cluster:
+        await lead(cluster, 0, 3, learners=[1])
+        active, report = replica_of(cluster, 0), cluster.pods[0].pod.report
+        active.followers.failed(Ordinal(1))
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        assert not report().replicas[0].asks_for_epoch
+        await cluster.stop_pod(1)
+        await wait_until_async(lambda: report().replicas[0].asks_for_epoch)
+
+
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost volume", "cut log"])
 async def test_a_learner_whose_entries_were_cut_copies_the_database(
     tmp_path: Path, *, is_lost: bool

@@ -82,6 +82,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     epoch: Epoch
     matched: Offset
     answered: Moment | None = None
+    leaves: bool = False  # Its pod was told to stop: it does not begin to count.
 
 
 class SteppedBack(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -99,7 +99,8 @@ def _next(
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
-    if active.asks_for_epoch:
+    # Nor may a learner that counts hold writers up once its pod ends.
+    if active.asks_for_epoch or ending & set(active.caught_up) - set(entry.in_sync):
         return replace(entry, epoch=_after(entry))
     joining = [
         pod

@@ -52,18 +52,20 @@ class Leaving:
 
     async def run(self, hurry: asyncio.Event) -> None:
         """Returns when nobody needs this pod any more, at a limit, or at `hurry`."""
+        if self._settings.leave_max_s <= 0:
+            return
         begun_s = self._clock.monotonic_s()
+        self._news.is_leaving = True
+        await self._news.tell()
         await self._hand_over(hurry)
         served_s = self._clock.monotonic_s() - begun_s
         with suppress(TimeoutError):
             await asyncio.wait_for(hurry.wait(), max(0.0, self._settings.leave_min_s - served_s))
 
     async def _hand_over(self, hurry: asyncio.Event) -> None:
-        if self._settings.leave_max_s <= 0 or not (counted := self.counted()):
+        if not (counted := self.counted()):
             return
         _LOG.info("the pod serves partitions %s until others have taken over", listed(counted))
-        self._news.is_leaving = True
-        await self._news.tell()
         begun_s = heard_s = self._clock.monotonic_s()
         asked = self._news.asked
         while counted := self.counted():

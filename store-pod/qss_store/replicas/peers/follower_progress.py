@@ -32,6 +32,7 @@ _COPY_AGAIN_S = 1.0
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.02, 1.0
 _LEFT_S = 5.0  # So long a replica that has left does not count, unless its pod ends.
+_GONE_S = 1.5  # So long a learner that counts is waited for while requests to its pod fail.
 _NOT_YET = Offset(-1)
 _NO_EPOCH = Epoch(0)
 
@@ -54,6 +55,7 @@ class _Follower:
     not_before_s: float = float("-inf")
     refusals: int = 0
     rests_until_s: float = float("-inf")  # Its pod may be about to restart.
+    leaves: bool = False  # Its pod was told to stop.
 
 
 class FollowerProgress:
@@ -247,6 +249,7 @@ class FollowerProgress:
             return
         follower.refusals = 0
         follower.heard_s, follower.answered = self._now_s(), result.answered
+        follower.leaves = result.leaves
         self._lease = supported(self._lease, pod, result.epoch, sent_s, lease_s)
         watermark = log.watermark
         self._peers, self._changelog.log = active.acknowledged(
@@ -287,7 +290,9 @@ class FollowerProgress:
         """Whether a learner counts that does not catch up: a new epoch ends the wait for it."""
         followers, now_s = self._of_epoch(), self._now_s()
         return any(
-            one.needs_copy or one.lost is not None or now_s - one.heard_s > timeout_s
+            one.needs_copy
+            or one.lost is not None
+            or now_s - one.heard_s > (timeout_s if one.is_greeted else min(timeout_s, _GONE_S))
             for pod in self._changelog.log.counted
             if (one := followers.get(pod)) is not None
         )
@@ -296,6 +301,8 @@ class FollowerProgress:
         """Whether the pod's learner may count from now on: it took all that it was sent."""
         follower, log = self._of_epoch().get(pod), self._changelog.log
         if follower is None or not follower.was_sent_all or pod in self._counted:
+            return False
+        if follower.leaves or not follower.is_greeted:
             return False
         held = log.durable.get(pod)  # None before it acknowledged anything in this epoch.
         if log.configuration.role_of(pod) is not Role.LEARNER or held is None:

@@ -9,6 +9,7 @@ from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.report import ReportFeed
 from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
 from qss_store.replication.follower import Append, StepBack, check_follows
 from qss_store.replication.messages import (
@@ -34,8 +35,9 @@ _COMPARE_WAIT_S = 2.0  # For a batch that the active has applied.
 class Receiver:
     """The followers' side of one pod; a partition that refuses does not stop the others."""
 
-    def __init__(self, registry: Registry, copies: SnapshotCopies) -> None:
+    def __init__(self, registry: Registry, copies: SnapshotCopies, news: ReportFeed) -> None:
         """`copies` copies databases for the learners that the logs no longer reach."""
+        self._news = news
         self._registry = registry
         self._copies = copies
 
@@ -133,7 +135,13 @@ class Receiver:
             return self._refused(partition, error)
         if isinstance(found, StepBack):
             return SteppedBack(partition=partition, epoch=epoch, back=found)
-        return Held(partition=partition, epoch=epoch, matched=found, answered=following.moment())
+        return Held(
+            partition=partition,
+            epoch=epoch,
+            matched=found,
+            answered=following.moment(),
+            leaves=self._news.is_leaving,
+        )
 
     def _replica(self, partition: PartitionId) -> Replica:
         """The replica of this pod; raises as `Registry.present` where there is none."""

@@ -327,6 +327,13 @@ def test_a_learner_that_has_caught_up_joins_the_in_sync_set() -> None:
     assert following(behind, held=LEARNS) == LEARNS
 
 
+def test_a_learner_whose_pod_ends_stops_counting_at_once() -> None:
+    """It has counted since the active asked for it, and writers wait for what counts."""
+    active = report(A, LEARNS, caught_up=(B,))
+    ending = replace(report(B, LEARNS), is_leaving=True)
+    assert following(active, ending, held=LEARNS) == replace(LEARNS, epoch=Epoch(5))
+
+
 def test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners() -> None:
     sole = replace(LED_BY_A, in_sync=(A,), replicas=(A,))
     empty = replace(report(B), replicas=())
