@@ -130,7 +130,9 @@ class World:
     uncompared: set[int] = field(default_factory=set)  # Pods that no other replica has compared.
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
-    leaving: set[int] = field(default_factory=set)  # Pods that Kubernetes ends.
+    leaving: set[int] = field(
+        default_factory=set
+    )  # Pods that Kubernetes ends; their learners do not begin to count.
     stuck: set[int] = field(default_factory=set)  # Those whose nodes have no power.
     older: set[int] = field(default_factory=set)  # Pods of the version without standbys.
     silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
@@ -142,7 +144,7 @@ class World:
         reports = {
             pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
         }
-        stays = self.lagging | self.older
+        stays = self.lagging | self.older | self.leaving
         level = {pod: report for pod, report in reports.items() if pod not in stays}
         reports = {
             pod: msgspec.structs.replace(report, message_version=VERSION_1)

@@ -234,7 +234,7 @@ def test_a_pod_may_say_itself_that_it_leaves() -> None:
     ready(world)
     world.leaving = set()
     assert counts_on(world, 1)
-    world.says = True
+    world.says, world.lagging = True, {1}
     run(world)
     assert counts_on(world, 1) == []
 
