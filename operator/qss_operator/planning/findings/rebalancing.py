@@ -1,6 +1,6 @@
 """Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
@@ -51,6 +51,7 @@ class Rebalance:
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
+    in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
     without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
@@ -92,6 +93,9 @@ class Rebalance:
         if self.on_one_node:
             numbers = listed(list(self.on_one_node), _PARTITIONS_SHOWN)
             said = f"{said}; replicas of partition {numbers} share a node, and fail with it"
+        if self.in_one_zone:
+            numbers = listed(list(self.in_one_zone), _PARTITIONS_SHOWN)
+            said = f"{said}; replicas of partition {numbers} share a zone, and fail with it"
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
@@ -134,6 +138,7 @@ def rebalance_of(
     entries = {entry.partition: entry for entry in partitions}
     targets = targets_of(observation, entries, next_restart(observation, entries))
     full = full_pods(observation)
+    on_one_node = tuple(_on_one_node(observation, partitions))
     running: list[str] = []
     pending: list[str] = []
     replicas: list[MovingReplica] = []
@@ -154,7 +159,10 @@ def rebalance_of(
         held_up=targets.held_up,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
-        on_one_node=tuple(_on_one_node(observation, partitions)),
+        on_one_node=on_one_node,
+        in_one_zone=tuple(
+            number for number in _in_one_zone(observation, partitions) if number not in on_one_node
+        ),
         without_pod=tuple(waiting_pins(observation)),
         without_rows=tuple(f"{number}={pod}" for number, pod in sorted(targets.rowless.items())),
         kept_empty=tuple(
@@ -197,9 +205,23 @@ def _on_one_node(
     observation: Observation, partitions: Sequence[PartitionConfiguration]
 ) -> Iterator[str]:
     node_of = {pod.ordinal: pod.node for pod in observation.cluster.pods if pod.node}
+    return _shared(node_of, partitions)
+
+
+def _in_one_zone(
+    observation: Observation, partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
+    """The partitions whose replicas share a zone, where the pods are in several."""
+    zone_of = {pod.ordinal: pod.zone for pod in observation.cluster.pods if pod.zone}
+    return _shared(zone_of, partitions) if len(set(zone_of.values())) > 1 else iter(())
+
+
+def _shared(
+    place_of: Mapping[Ordinal, str], partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
     for entry in partitions:
-        nodes = [node_of[pod] for pod in entry.replicas if pod in node_of]
-        if len(set(nodes)) < len(nodes):
+        places = [place_of[pod] for pod in entry.replicas if pod in place_of]
+        if len(set(places)) < len(places):
             yield str(entry.partition)
 
 

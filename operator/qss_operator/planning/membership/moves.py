@@ -27,6 +27,7 @@ from qss_operator.planning.membership.standby_state import (
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place, sites_of
+from qss_operator.planning.shares import fair_shares
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
@@ -99,7 +100,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
             or (one.partition in stays and not is_placed(stays[one.partition], one))
         ),
         rowless=rowless,
-        kept_empty=_kept_empty(sites, balanced),
+        kept_empty=_kept_empty(sites, balanced, copies),
     )
 
 
@@ -109,11 +110,16 @@ def full_pods(observation: Observation) -> frozenset[Ordinal]:
     return frozenset(pod for pod, report in reports if report.full_volume is not None)
 
 
-def _kept_empty(sites: Sequence[Site], placed: Sequence[Placement]) -> tuple[Ordinal, ...]:
+def _kept_empty(
+    sites: Sequence[Site], placed: Sequence[Placement], copies: int
+) -> tuple[Ordinal, ...]:
     """The pods that are closed and have so few replicas that balance would bring some."""
     loads = Counter(pod for one in placed for pod in one.replicas)
-    few = max(loads.values()) - 1
-    return tuple(one.ordinal for one in sites if one.is_closed and loads[one.ordinal] < few)
+    zones = {one.ordinal: one.zone for one in sites}
+    shares = fair_shares(len(placed), zones, min(copies, len(sites))).of_pods
+    above = {pod: loads[pod] - share for pod, share in shares.items()}
+    few = max(above.values()) - 1
+    return tuple(one.ordinal for one in sites if one.is_closed and above[one.ordinal] < few)
 
 
 def _unlike_actives(
