@@ -175,7 +175,7 @@ def rebalance_of(
             if pod.ordinal in targets.kept_empty
         ),
         are_full=full >= {*targets.kept_empty},
-        on_closed=tuple(_on_closed(observation, partitions, full)),
+        on_closed=tuple(_on_closed(observation, partitions, full, targets.placements)),
     )
 
 
@@ -183,14 +183,25 @@ def _on_closed(
     observation: Observation,
     partitions: Sequence[PartitionConfiguration],
     full: Collection[Ordinal],
+    targets: Mapping[PartitionId, Placement],
 ) -> Iterator[str]:
     """Words the replicas that are being made on closed pods, by pod."""
     for pod in observation.cluster.pods:
-        made = [
-            str(entry.partition)
+        learned = [
+            entry.partition
             for entry in partitions
             if pod.ordinal in entry.replicas and pod.ordinal not in entry.in_sync
         ]
+        goes = [
+            one for one in learned if one in targets and pod.ordinal not in targets[one].replicas
+        ]
+        if goes and pod.ordinal in full:
+            numbers = listed([str(number) for number in goes], _PARTITIONS_SHOWN)
+            yield (
+                f"the volume of {pod.address.name} has no room for the copy of partition "
+                f"{numbers}: another pod gets it"
+            )
+        made = [str(one) for one in learned if pod.ordinal not in full or one not in goes]
         why = f"its node {pod.node} is cordoned" if pod.is_cordoned else None
         why = "its volume is full" if pod.ordinal in full else why
         if why is not None and made:

@@ -6,7 +6,7 @@ with more replicas than the spec asks for, the first ones are those that go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -16,7 +16,7 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
-from qss_operator.planning.membership.replacement import replaced_pods
+from qss_operator.planning.membership.replacement import replaced_pods, stalled_learners
 from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.standby_state import (
     cannot_act_at_once,
@@ -68,9 +68,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     if ending := [pod.address.name for pod in pods if pod.ordinal in leaving]:
         return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
     sites = sites_of(pods, full_pods(observation))
-    copies = 1 + spec.effective_standbys
-    before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
-    balanced = place(len(entries), sites, copies - 1, before)
+    balanced = place(len(entries), sites, spec.effective_standbys, _before(observation, entries))
     stays = staying(observation, entries)
     placed = tuple(
         unmoved(observation, entries[one.partition], one) if one.partition in stays else one
@@ -100,8 +98,18 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
             or (one.partition in stays and not is_placed(stays[one.partition], one))
         ),
         rowless=rowless,
-        kept_empty=_kept_empty(sites, balanced, copies),
+        kept_empty=_kept_empty(sites, balanced, 1 + spec.effective_standbys),
     )
+
+
+def _before(observation: Observation, entries: Entries) -> list[Placement]:
+    """The placements from which the next ones are made: the moves under way count as done."""
+    copies = 1 + observation.resource.spec.effective_standbys
+    full = full_pods(observation)
+    return [
+        as_if_done(entry, copies, stalled_learners(observation, entry, full))
+        for _, entry in sorted(entries.items())
+    ]
 
 
 def full_pods(observation: Observation) -> frozenset[Ordinal]:
@@ -140,9 +148,12 @@ def _unlike_actives(
     }
 
 
-def as_if_done(entry: PartitionConfiguration, copies: int) -> Placement:
-    """The placement after the move that is under way."""
-    replicas = entry.replicas[max(0, len(entry.replicas) - copies) :]
+def as_if_done(
+    entry: PartitionConfiguration, copies: int, stalled: Collection[Ordinal] = ()
+) -> Placement:
+    """The placement after the move that is under way; without the learners that are `stalled`."""
+    replicas = tuple(pod for pod in entry.replicas if pod not in stalled)
+    replicas = replicas[max(0, len(replicas) - copies) :]
     active = entry.active if entry.active in replicas else replicas[-1]
     return Placement(partition=entry.partition, active=active, replicas=replicas)
 
@@ -192,6 +203,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys
+    full = full_pods(observation)
     room = spec.rebalance.max_warmup_replicas - sum(
         len(set(entry.replicas) - set(entry.in_sync))
         for entry in entries.values()
@@ -206,7 +218,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         # A replica that the partition has left would come back with its own rows.
         if any(_is_left(observation.reports, pod, number) for pod in added):
             continue
-        is_short = len(entry.replicas) < copies
+        is_short = len(entry.replicas) - len(stalled_learners(observation, entry, full)) < copies
         if spec.rebalance.paused and not is_short:
             continue
         if added and (is_short or len(added) <= room):
