@@ -13,6 +13,7 @@ from qss_operator.kubernetes.api.requests import Object
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
+    IGNORED_RULES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
 )
 from qss_operator.planning.findings.served import is_serving
@@ -87,6 +88,7 @@ def resource_of(found: Object) -> StoreResource:
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
         restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
+        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
         status=status,
     )
 

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
 from qss_core.wire.replica_reports import CopyReport, ReplicasReport
-from qss_operator.planning.annotations import ACTIVES_ANNOTATION
+from qss_operator.planning.annotations import (
+    ACTIVES_ANNOTATION,
+    IGNORED_RULES_ANNOTATION,
+    how_to_annotate,
+)
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL
 from qss_operator.planning.membership.moves import full_pods, is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
@@ -20,13 +24,14 @@ from qss_operator.planning.model import (
     Observation,
 )
 from qss_operator.planning.placement import Placement
-from qss_operator.planning.scaling import pods_to_empty
+from qss_operator.planning.scaling import ENOUGH_ROOM, pods_to_empty
 
 NOTHING_TO_MOVE = "NothingToMove"
 NODE_CORDONED = "NodeCordoned"
 MOVING = "Moving"
 PAUSED = "Paused"
 DRAINING = "Draining"
+NOT_ENOUGH_ROOM = "NotEnoughRoom"
 WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
@@ -54,6 +59,7 @@ class Rebalance:
     in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
     without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
+    without_room: tuple[str, ...] = ()  # Pods that cannot take what those that go have.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
     are_full: bool = False  # Whether all of these have full volumes.
     on_closed: tuple[str, ...] = ()  # New replicas that are made on closed pods.
@@ -86,7 +92,16 @@ class Rebalance:
             return yes, MOVING, "; ".join([_told([*all_moves, *self.leaving]), *closed])
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
+        said = self._at_rest(closed)
+        if self.kept_empty:
+            return no, VOLUME_FULL if self.are_full else NODE_CORDONED, said
+        return no, NOTHING_TO_MOVE, said
+
+    def _at_rest(self, closed: list[str]) -> str:
+        """What to say while nothing moves, and nothing waits for a pod."""
         said = "; ".join(closed) or "every replica is where it should be"
+        if self.without_room:
+            said = f"replicas stay on pods that are to be removed, by the rule {ENOUGH_ROOM}"
         if self.held_up:
             numbers = listed([str(number) for number in self.held_up])
             said = f"partition {numbers} stays while its replicas differ: see Degraded"
@@ -102,9 +117,7 @@ class Rebalance:
         if self.without_rows:
             asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"
-        if self.kept_empty:
-            return no, VOLUME_FULL if self.are_full else NODE_CORDONED, said
-        return no, NOTHING_TO_MOVE, said
+        return said
 
     def blocked(self, observation: Observation) -> Finding:
         """The condition ScaleDownBlocked, with what holds it up."""
@@ -113,6 +126,12 @@ class Rebalance:
         if not left:
             return no, "NoScaleDown", "no pod is to be removed"
         names = listed([f"{observation.resource.name}-{pod}" for pod in left])
+        if self.without_room and not self.is_paused:
+            return (
+                ConditionStatus.TRUE,
+                NOT_ENOUGH_ROOM,
+                self._short_of_room(observation, names, left),
+            )
         why = "spec.rebalance.paused is true" if self.is_paused else None
         if self.waits_for is not None:
             why = f"waiting for {self.waits_for}"
@@ -123,6 +142,17 @@ class Rebalance:
             PAUSED if self.is_paused else WAITING_FOR_PODS,
             f"{names} cannot be emptied: {why}. To keep the pods, set spec.replicas to "
             f"{max(left) + 1}",
+        )
+
+    def _short_of_room(self, observation: Observation, names: str, left: Sequence[Ordinal]) -> str:
+        override = how_to_annotate(observation, IGNORED_RULES_ANNOTATION, ENOUGH_ROOM)
+        larger = "make the volumes larger (spec.storage.size)"
+        if observation.cluster.local_option is not None:
+            larger = "give the state directory a larger volume"
+        return (
+            f"{names} cannot be emptied, by the rule {ENOUGH_ROOM}: "
+            f"{listed(list(self.without_room), _SHOWN)}. Free space or {larger}, or keep the pods with spec.replicas {max(left) + 1}. To move "
+            f"the replicas all the same: {override}"
         )
 
 
@@ -157,6 +187,7 @@ def rebalance_of(
             _leaving(observation, [one for one in partitions if one.partition not in unclear])
         ),
         held_up=targets.held_up,
+        without_room=targets.without_room,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
         on_one_node=on_one_node,

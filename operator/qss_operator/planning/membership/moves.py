@@ -27,6 +27,7 @@ from qss_operator.planning.membership.standby_state import (
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place, sites_of
+from qss_operator.planning.scaling import pods_without_room
 from qss_operator.planning.shares import fair_shares
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
@@ -38,7 +39,8 @@ class Targets:
 
     The partitions `held_up` would move, and stay while the rows of their replicas differ. Of these,
     a person wants the actives of `rowless` on pods that have no replica. The pods `kept_empty`
-    would get replicas, and get none while their nodes are cordoned or their volumes are full.
+    would get replicas, and get none while their nodes are cordoned or their volumes are full. The
+    replicas of pods that go stay where the pods of `without_room` would have to take them.
     """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Targets:
     held_up: tuple[PartitionId, ...] = ()
     rowless: Mapping[PartitionId, Ordinal] = field(default_factory=dict)
     kept_empty: tuple[Ordinal, ...] = ()
+    without_room: tuple[str, ...] = ()
 
 
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
@@ -79,9 +82,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     wishes = {} if restart.holds_up_pins else pinned_actives(observation)
     # A person chooses the rows of a replica, and not a pod without any.
     rowless = {
-        number: pod
-        for number, pod in wishes.items()
-        if number in stays and pod not in stays[number].replicas
+        one: pod for one, pod in wishes.items() if one in stays and pod not in stays[one].replicas
     }
     pins = _unlike_actives(observation, entries, restart)
     pins |= {number: pod for number, pod in wishes.items() if number not in rowless}
@@ -89,8 +90,13 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     older = pods_without_standbys(observation)
     if older and not all(is_placed(entries[number], one) for number, one in placements.items()):
         return Targets(waits_for=f"{', '.join(older)} to restart with a program that has standbys")
+    short_of_room = pods_without_room(observation, entries, placements)
+    if short_of_room:
+        kept = {number for number, one in entries.items() if max(one.replicas) < spec.replicas}
+        placements = {number: placements[number] for number in kept}
     return Targets(
         placements=placements,
+        without_room=tuple(short_of_room),
         held_up=tuple(
             one.partition
             for one in balanced
