@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from qss_core.model import Ordinal
 
 OVERLOAD = 1.5  # The largest share of a pod, as a multiple of the even share.
+POD_REPLICAS_MAX = 256  # The CRD has the same limit for the even share.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ def fair_shares(partitions: int, zone_of: Mapping[Ordinal, str], copies: int) ->
     )
     if len(zones) == 1 or copies == 1 or "" in zones:
         return is_even
-    largest = min(partitions, math.ceil(OVERLOAD * total / len(zone_of)))
+    largest = min(math.ceil(OVERLOAD * total / len(zone_of)), max(POD_REPLICAS_MAX, most))
+    largest = min(partitions, largest)
     held, is_bound = _held(partitions, zones, copies, largest)
     if all(even * pods <= held[zone] <= most * pods for zone, pods in zones.items()):
         return is_even

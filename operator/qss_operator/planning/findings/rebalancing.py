@@ -151,8 +151,9 @@ class Rebalance:
             larger = "give the state directory a larger volume"
         return (
             f"{names} cannot be emptied, by the rule {ENOUGH_ROOM}: "
-            f"{listed(list(self.without_room), _SHOWN)}. Free space or {larger}, or keep the pods with spec.replicas {max(left) + 1}. To move "
-            f"the replicas all the same: {override}"
+            f"{listed(list(self.without_room), _SHOWN)}. Free space or {larger}, or keep "
+            f"the pods with spec.replicas {max(left) + 1}. To move the replicas all the "
+            f"same: {override}"
         )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qss_core.model import Ordinal, PartitionId
 from qss_operator.planning.placement import Placement, Site, first_configurations, place
-from qss_operator.planning.shares import OVERLOAD, fair_shares
+from qss_operator.planning.shares import OVERLOAD, POD_REPLICAS_MAX, fair_shares
 
 Case = tuple[int, list[Site], int]
 
@@ -240,6 +240,15 @@ def test_replicas_leave_a_zone_that_they_share_where_no_two_pods_can_swap() -> N
     sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate("aab")]
     (placed,) = place(1, sites, 1, held_before((0, 1)))
     assert placed.replicas == (Ordinal(0), Ordinal(2))
+
+
+def test_a_pod_of_a_small_zone_holds_no_more_replicas_than_a_pod_may_hold() -> None:
+    sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate("aab")]
+    placed = place(300, sites, 1)
+    assert loads_of([one.replicas for one in placed], 3) == [172, 172, POD_REPLICAS_MAX]
+    assert shared_zones([one.replicas for one in placed], "aab") == 300 - POD_REPLICAS_MAX
+    full = place(384, sites, 1)
+    assert loads_of([one.replicas for one in full], 3) == [256, 256, 256]
 
 
 def test_a_zone_that_is_not_known_makes_no_pod_hold_more() -> None:
