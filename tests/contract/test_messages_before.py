@@ -29,6 +29,7 @@ from qss_core.wire.replica_reports import (
     ReplicaReport,
     ReplicasReport,
     UnlikeRows,
+    VolumeUse,
 )
 from qss_core.wire.versions import VERSION_1, for_version, version_in
 from qss_store.transactions.commands import AcceptLoss, LoggedCommand, command_of, entry_of
@@ -99,6 +100,7 @@ def newest_messages() -> dict[str, Any]:
             ReplicasReport,
             replicas=(replica(),),
             lost=(lost,),
+            volume=VolumeUse(room_bytes=1, data_bytes=2),
             full_volume=FullVolume(free_bytes=1, kept_back_bytes=2, size_bytes=3),
             copies=(CopyReport(partition=0, done_bytes=1, total_bytes=2),),  # type: ignore[arg-type]
             pods_kept=2,

@@ -57,6 +57,23 @@ def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_aga
         assert len(ROOM.findall(pod.log())) == 1
 
 
+def test_a_pod_reports_the_bytes_of_its_files_and_its_room_in_time(tmp_path: Path) -> None:
+    """It measures again at each tenth look: the first one is before its first assignment."""
+    cluster = PodCluster(tmp_path)
+    pod = cluster.pods[0]
+    with ExitStack() as stack:
+        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
+        pod.prefix = disk.command
+        stack.enter_context(cluster)
+
+        def is_measured() -> bool:
+            report = pod.report()
+            use = None if report is None else report.volume
+            return use is not None and use.data_bytes > 0 and 0 < use.room_bytes <= 96 * MIB
+
+        wait_until(is_measured)
+
+
 def test_a_volume_that_is_smaller_than_what_is_kept_back_is_told_when_the_store_goes_up(
     tmp_path: Path,
 ) -> None:

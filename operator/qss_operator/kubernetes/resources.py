@@ -1,7 +1,6 @@
 """Reads the resources of stores and writes their status (the port Resources)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -14,12 +13,14 @@ from qss_operator.kubernetes.api.requests import Object
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
+    IGNORED_RULES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
 )
 from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.crd import without_nulls
+from qss_operator.resources.status_document import decode_status, encode_status
 from qss_operator.resources.support import supported_spec
 
 OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
@@ -59,7 +60,7 @@ class KubernetesResources:
             },
             # The API server ignores the spec of a status update, but requires it.
             "spec": found["spec"],
-            "status": msgspec.to_builtins(status),
+            "status": encode_status(status),
         }
         try:
             written = await self._api.replace(
@@ -76,7 +77,7 @@ def resource_of(found: Object) -> StoreResource:
     """The resource as the planner sees it."""
     metadata = found["metadata"]
     annotations = metadata.get("annotations") or {}
-    status = decode_status(found.get("status"))
+    status = published_status(found)
     return StoreResource(
         name=StoreName(metadata["name"]),
         uid=metadata["uid"],
@@ -87,6 +88,7 @@ def resource_of(found: Object) -> StoreResource:
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
         restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
+        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
         status=status,
     )
 
@@ -101,7 +103,7 @@ def serves(store: Object) -> bool | None:
     """Whether every partition is served; None for a store that hibernates."""
     if store["spec"].get("replicas") == 0:
         return None
-    status = decode_status(store.get("status"))
+    status = published_status(store)
     return status is not None and is_serving(status)
 
 
@@ -112,12 +114,13 @@ def degraded_reason(store: Object) -> str | None:
     return next((one.get("reason") for one in found if one.get("status") == "True"), None)
 
 
-def decode_status(status: Any) -> StoreStatus | None:
+def published_status(store: Object) -> StoreStatus | None:
     """The published status; None where it is missing or has another form."""
+    status = store.get("status")
     if not status:
         return None
     try:
-        return msgspec.convert(status, StoreStatus)
+        return decode_status(status)
     except msgspec.ValidationError:
         # An older operator, or a person, wrote it: the assignment is read from the pods then.
         return None

@@ -32,8 +32,8 @@ from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.resources import (
     KubernetesResources,
-    decode_status,
     degraded_reason,
+    published_status,
     resource_of,
     serves,
     unsupported_lines,
@@ -203,7 +203,7 @@ class StoreLoop:
         self._measure(store)
         if "deletionTimestamp" in metadata:
             if (waits := await self._deletion.run_round(store)) is not None:
-                before, now = decode_status(store.get("status")), time_of(utc(self._shared.clock))
+                before, now = published_status(store), time_of(utc(self._shared.clock))
                 await self._publish(
                     store, deleting_status(before, metadata["generation"], waits, now)
                 )
@@ -231,7 +231,7 @@ class StoreLoop:
         self._shared.metrics.changed(*place)
         self._shared.metrics.saw(*place, is_ready=serves(store))
         self._shared.metrics.degraded(*place, degraded_reason(store))
-        status = decode_status(store.get("status"))
+        status = published_status(store)
         moves = status.moves if status is not None else None
         if moves is not None:
             self._shared.metrics.moving(*place, running=moves.running, waiting=moves.pending)
@@ -309,7 +309,7 @@ class StoreLoop:
             self._shared.events.post(subject, told.type, told.reason, told.message, told.chapter)
 
     async def _refuse(self, store: Object, message: str) -> None:
-        before = decode_status(store.get("status"))
+        before = published_status(store)
         generation = store["metadata"]["generation"]
         now = time_of(utc(self._shared.clock))
         await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
@@ -322,7 +322,7 @@ class StoreLoop:
             store = await self._cache.store()
             if store is None:
                 return
-            before = decode_status(store.get("status"))
+            before = published_status(store)
             generation = store["metadata"]["generation"]
             status = troubled_status(before, generation, error, time_of(utc(self._shared.clock)))
             await self._publish(store, status)
@@ -339,12 +339,12 @@ class StoreLoop:
             )
 
     async def _publish(self, store: Object, status: StoreStatus) -> None:
-        if status == decode_status(store.get("status")):
+        if status == published_status(store):
             return
         await self._resources.publish(resource_of(store), status)
 
 
 def _is_made(store: Any) -> bool:
     """Whether the store has got an assignment."""
-    status = decode_status(store.get("status"))
+    status = published_status(store)
     return status is not None and status.assignment is not None

@@ -17,6 +17,7 @@ from qss_operator.local.directory.volumes import is_of_data, refuse_other_data, 
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     ADOPT_VOLUMES_ANNOTATION,
+    IGNORED_RULES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
     how_to_apply,
     how_to_restart,
@@ -138,6 +139,7 @@ def resource_of(stored: dict[str, Any], status: StoreStatus | None) -> StoreReso
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
         restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
+        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
         status=status,
     )
 

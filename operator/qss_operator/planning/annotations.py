@@ -10,6 +10,8 @@ ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
 ACTIVES_ANNOTATION = "queryablestate.dev/actives"
 # Another text makes the pods restart, one at a time.
 RESTARTED_AT_ANNOTATION = "queryablestate.dev/restarted-at"
+# The rules that a person sets aside, as `EnoughRoom`; the others cannot be set aside.
+IGNORED_RULES_ANNOTATION = "queryablestate.dev/ignored-rules"
 _ACTIVE = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
 
 

@@ -156,6 +156,7 @@ class StoreResource:
     accept_data_loss: str | None = None
     actives: str | None = None
     restarted_at: str | None = None
+    ignored_rules: str | None = None
     status: StoreStatus | None = None
 
     @property

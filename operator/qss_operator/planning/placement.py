@@ -5,9 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_operator.planning.actives import choose_actives
 from qss_operator.planning.model import PodState
+from qss_operator.planning.shares import fair_shares
 
-_SWAPS_EXAMINED_MAX = 200_000
+_EXAMINED_MAX = 200_000  # Replicas, in each search for swaps.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +81,35 @@ def place(
 ) -> tuple[Placement, ...]:
     """A placement of every partition.
 
-    The numbers of replicas, and of actives, differ by at most one between pods, but for pods that
-    are closed: these get a replica only where no other pod can take it. Replicas of
-    `previous` stay where balance permits it. Balance comes before zones: pods of one zone share a
-    partition only where no swap would help. Zones come before nodes. A replica that has data never
+    The replicas of a partition are in different zones, and the numbers of replicas differ by at
+    most one between pods. Where both cannot be, pods of small zones hold more than the others, up
+    to the limit of `shares`; beyond it replicas share a zone. Closed pods get a replica only where
+    no other pod can take it. Actives are as even as the replicas permit. Replicas of `previous`
+    stay where balance and zones permit it. Zones come before nodes. A replica that has data never
     moves because of nodes: a pod may run on another one tomorrow.
     """
     assert sites, "a pod has to hold the partitions"
     copies = 1 + min(standbys, len(sites) - 1)
-    board = _Board(partitions, sites, previous)
+    board = _Board(partitions, sites, previous, copies)
     board.keep(copies)
     board.fill(copies)
     board.balance()
     board.spread()
-    return _choose_actives(board.holders, sites, previous)
+    before = {entry.partition: entry.active for entry in previous}
+    actives = choose_actives(board.holders, [site.ordinal for site in sites], before)
+    return tuple(
+        Placement(
+            partition=PartitionId(number),
+            active=actives[number],
+            replicas=tuple(sorted(pods, key=lambda pod: (pod != actives[number], pod))),
+        )
+        for number, pods in enumerate(board.holders)
+    )
 
 
 _Measure = Callable[[set[Ordinal]], int]
+_Swap = Callable[[PartitionId, Ordinal, _Measure, int], bool]
+_Moves = list[tuple[PartitionId, Ordinal, Ordinal]]  # Partition, source, target.
 
 
 def _by_name(names: Iterable[str]) -> dict[str, list[int]]:
@@ -117,16 +131,24 @@ class _Board:
     """Replicas while they are being placed."""
 
     def __init__(
-        self, partitions: int, sites: Sequence[Site], previous: Sequence[Placement]
+        self,
+        partitions: int,
+        sites: Sequence[Site],
+        previous: Sequence[Placement],
+        copies: int,
     ) -> None:
         self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
+        self.shares = fair_shares(partitions, self.zones, copies)
         # A pod whose node is not known shares it with no other one.
         self.nodes = {site.ordinal: site.node or f"of pod {site.ordinal}" for site in sites}
         # Where all pods are closed, new replicas go to any with room, and no other one moves.
         self.is_frozen = all(site.is_closed for site in sites)
         self.open = _open(sites)
+        self.may_move = set(self.open)
         self.full = {site.ordinal for site in sites if site.is_full}
-        self.loads = dict.fromkeys(self.zones, 0)
+        # Compared with the share of the pod: negative while it has less.
+        self.budget = 0  # Of a search for swaps.
+        self.loads = {pod: -share for pod, share in self.shares.of_pods.items()}
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
         # Those of `held` that are not of `previous`: they have no data to copy.
@@ -171,38 +193,39 @@ class _Board:
                 self._add(PartitionId(number), pod)
 
     def balance(self) -> None:
-        """Move replicas from fuller to emptier pods until all differ by one at most.
+        """Move replicas from fuller to emptier pods until all are as far from their shares, or one.
 
         Replicas that were placed by this call move first, over several pods if necessary, as they
         have no data to copy. Replicas of `previous` move only after them.
         """
-        while True:
-            fullest = min(self.loads, key=lambda pod: (-self.loads[pod], pod))
-            emptiest = min(self.open, key=lambda pod: (self.loads[pod], pod))
-            if self.loads[fullest] - self.loads[emptiest] <= 1:
+        left = set(self.loads)
+        while left:
+            fullest = min(left, key=lambda pod: (-self.loads[pod], pod))
+            emptiest = self._emptiest()
+            if emptiest is None or self.loads[fullest] - self.loads[emptiest] <= 1:
                 return
-            moves = self._free_path(fullest, emptiest)
-            if self.is_frozen and not moves:
-                return
-            # A partition to move exists: the fullest pod holds more partitions than the emptiest.
-            for moved, source, target in moves or [
-                (self._cheapest(fullest, emptiest, dearest=2), fullest, emptiest)
-            ]:
-                assert moved is not None, "a fuller pod holds what the emptier does not"
+            moves = self._path(fullest, emptiest, dearest=0)
+            if not moves and not self.is_frozen:
+                moves = self._path(fullest, emptiest, dearest=2)
+            if not moves:
+                left.discard(fullest)
+            for moved, source, target in moves:
                 self._move(moved, source, target)
 
-    def _free_path(
-        self, start: Ordinal, end: Ordinal
-    ) -> list[tuple[PartitionId | None, Ordinal, Ordinal]]:
-        reached: dict[Ordinal, list[tuple[PartitionId | None, Ordinal, Ordinal]]] = {start: []}
+    def _path(self, start: Ordinal, end: Ordinal, dearest: int, *, is_kept: bool = False) -> _Moves:
+        """The moves that take one replica from `start`, over other pods, and give `end` one.
+
+        Where `is_kept`, none of them lets more replicas share a zone, and the budget counts.
+        """
+        reached: dict[Ordinal, _Moves] = {start: []}
         queue = deque([start])
-        while queue and end not in reached:
+        while queue and end not in reached and not (is_kept and self.budget <= 0):
             pod = queue.popleft()
             # Try the end first: most paths have one step.
             for target in (end, *(other for other in self.open if other != end)):
                 if target in reached:
                     continue
-                moved = self._cheapest(pod, target, dearest=0)
+                moved = self._cheapest(pod, target, dearest, is_kept=is_kept)
                 if moved is not None:
                     reached[target] = [*reached[pod], (moved, pod, target)]
                     queue.append(target)
@@ -210,17 +233,22 @@ class _Board:
                     break
         return reached.get(end, [])
 
-    def _cheapest(self, source: Ordinal, target: Ordinal, dearest: int) -> PartitionId | None:
+    def _cheapest(
+        self, source: Ordinal, target: Ordinal, dearest: int, *, is_kept: bool
+    ) -> PartitionId | None:
         """The cheapest partition to move from `source` to `target`.
 
         Only partitions with a `_was_there` of at most `dearest` are considered. None if there is
         no such partition."""
         held = self.fresh if dearest == 0 else self.held
+        found = held[source] - self.held[target]
+        self.budget -= len(found)
         return min(
             (
                 partition
-                for partition in held[source] - self.held[target]
+                for partition in found
                 if self._was_there(partition, source) <= dearest
+                and not (is_kept and self._gain(self._zones_shared, partition, source, target) < 0)
             ),
             key=lambda partition: (
                 self._zones_shared(self._after(partition, source, target)),
@@ -234,45 +262,101 @@ class _Board:
     def spread(self) -> None:
         """Swap replicas between pods while this separates replicas that share a zone, or a node."""
         if len(set(self.zones.values())) > 1:
-            self._separate(self._zones_shared, dearest=0 if self.is_frozen else 2)
+            dearest = 0 if self.is_frozen else 2
+            for swap in (self._swap_out, self._chain_out):
+                if self._shared_zones() > self.shares.shared_at_least:
+                    self._separate(self._zones_shared, dearest, swap)
         if len(set(self.nodes.values())) < len(self.nodes):
-            self._separate(self._shared, dearest=0)
+            self._separate(self._shared, 0, self._swap_out)
 
-    def _separate(self, shared: _Measure, dearest: int) -> None:
+    def _separate(self, shared: _Measure, dearest: int, swap: _Swap) -> None:
         """Swap replicas with a `_was_there` of at most `dearest` while less is `shared`."""
-        budget, improved = _SWAPS_EXAMINED_MAX, True
-        while improved and budget > 0:
+        self.budget, improved = _EXAMINED_MAX, True
+        while improved:
             improved = False
             for number, holders in enumerate(self.holders):
                 partition = PartitionId(number)
-                for pod in sorted(holders & set(self.open)):
-                    if shared(holders) == 0 or pod not in holders:
+                there = [(self._was_there(partition, pod), pod) for pod in holders & self.may_move]
+                for cost, pod in sorted(there):
+                    if shared(holders) == 0 or pod not in holders or cost > dearest:
                         continue
-                    if self._was_there(partition, pod) > dearest:
-                        continue
-                    done, budget = self._swap_out(partition, pod, budget, shared, dearest)
-                    improved |= done
+                    if self.budget <= 0:
+                        return
+                    improved |= swap(partition, pod, shared, dearest)
 
     def _swap_out(
-        self, partition: PartitionId, pod: Ordinal, budget: int, shared: _Measure, dearest: int
-    ) -> tuple[bool, int]:
-        before = shared(self.holders[partition])
+        self, partition: PartitionId, pod: Ordinal, shared: _Measure, dearest: int
+    ) -> bool:
+        """Move a replica away where less is shared then; whether such a move, or swap, exists."""
         for other in (other for other in self.open if other not in self.holders[partition]):
-            gain = before - shared(self._after(partition, pod, other))
+            gain = self._gain(shared, partition, pod, other)
             if gain <= 0:
                 continue
+            if self.loads[pod] > self.loads[other]:
+                self._move(partition, pod, other)
+                return True
             for back in sorted(self.held[other] - self.held[pod]):
                 if self._was_there(back, other) > dearest:
                     continue
-                budget -= 1
-                loss = shared(self._after(back, other, pod)) - shared(self.holders[back])
-                if loss < gain:
+                self.budget -= 1
+                if self._gain(shared, back, other, pod) > -gain:
                     self._move(partition, pod, other)
                     self._move(back, other, pod)
-                    return True, budget
-                if budget <= 0:
-                    return False, 0
-        return False, budget
+                    return True
+                if self.budget <= 0:
+                    return False
+        return False
+
+    def _chain_out(
+        self, partition: PartitionId, pod: Ordinal, shared: _Measure, dearest: int
+    ) -> bool:
+        """As `_swap_out`, where replicas of further pods move until the loads are even again."""
+        before = self._shared_zones()
+        for other in (other for other in self.open if other not in self.holders[partition]):
+            if self._gain(shared, partition, pod, other) <= 0:
+                continue
+            moves = [(partition, pod, other)]
+            self._move(*moves[0])
+            while not self._is_even() and (further := self._evening(dearest)):
+                moves += further
+            if self._is_even() and self._shared_zones() < before:
+                return True
+            for moved, source, target in reversed(moves):
+                self._move(moved, target, source)
+        return False
+
+    def _is_even(self) -> bool:
+        emptiest = self._emptiest()
+        return emptiest is None or max(self.loads.values()) - self.loads[emptiest] <= 1
+
+    def _emptiest(self) -> Ordinal | None:
+        """The pod that is the farthest below its share, of those that can take a replica."""
+        found = (pod for pod in self.open if len(self.held[pod]) < len(self.holders))
+        return min(found, key=lambda pod: (self.loads[pod], pod), default=None)
+
+    def _evening(self, dearest: int) -> _Moves:
+        """Take a replica from a fullest pod to the emptiest while no more share a zone.
+
+        Returns the moves that were made, or none.
+        """
+        emptiest = self._emptiest()
+        assert emptiest is not None, "the loads are not even"
+        most = max(self.loads.values())
+        fullest = [pod for pod, load in self.loads.items() if load == most]
+        for pod in fullest:
+            moved = self._cheapest(pod, emptiest, dearest, is_kept=True)
+            if moved is not None:
+                self._move(moved, pod, emptiest)
+                return [(moved, pod, emptiest)]
+        for pod in fullest:
+            if moves := self._path(pod, emptiest, dearest, is_kept=True):
+                for step in moves:
+                    self._move(*step)
+                return moves
+        return []
+
+    def _shared_zones(self) -> int:
+        return sum(map(self._zones_shared, self.holders))
 
     def _zones_shared(self, holders: set[Ordinal]) -> int:
         return len(holders) - len({self.zones[pod] for pod in holders})
@@ -286,6 +370,12 @@ class _Board:
 
     def _after(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> set[Ordinal]:
         return (self.holders[partition] - {source}) | {target}
+
+    def _gain(
+        self, shared: _Measure, partition: PartitionId, source: Ordinal, target: Ordinal
+    ) -> int:
+        """By how much less is shared after a move; negative where more is."""
+        return shared(self.holders[partition]) - shared(self._after(partition, source, target))
 
     def _was_there(self, partition: PartitionId, pod: Ordinal) -> int:
         """0: a new replica; 1: a replica of `previous`; 2: its active, which moves last."""
@@ -307,56 +397,3 @@ class _Board:
         self.fresh[source].discard(partition)
         self.loads[source] -= 1
         self._add(partition, target)
-
-
-def _choose_actives(
-    holders: Sequence[set[Ordinal]], sites: Sequence[Site], previous: Sequence[Placement]
-) -> tuple[Placement, ...]:
-    before = {entry.partition: entry.active for entry in previous}
-    loads = {site.ordinal: 0 for site in sites}
-    actives: list[Ordinal] = []
-    for number, pods in enumerate(holders):
-        kept = before.get(PartitionId(number))
-        active = kept if kept in pods else min(pods, key=lambda pod: (loads[pod], pod))
-        actives.append(active)
-        loads[active] += 1
-    while (path := _relieving_path(holders, actives, loads)) is not None:
-        for partition, target in path:
-            loads[actives[partition]] -= 1
-            loads[target] += 1
-            actives[partition] = target
-    return tuple(
-        Placement(
-            partition=PartitionId(number),
-            active=actives[number],
-            replicas=tuple(sorted(pods, key=lambda pod: (pod != actives[number], pod))),
-        )
-        for number, pods in enumerate(holders)
-    )
-
-
-def _relieving_path(
-    holders: Sequence[set[Ordinal]], actives: Sequence[Ordinal], loads: dict[Ordinal, int]
-) -> list[tuple[int, Ordinal]] | None:
-    """Changes of actives that move one active from a pod to a pod with at least two fewer.
-
-    None where no such changes exist: then the numbers are as even as the replicas permit. Even
-    replicas always permit numbers of actives that differ by at most one.
-    """
-    led: dict[Ordinal, list[int]] = {pod: [] for pod in loads}
-    for partition, active in enumerate(actives):
-        led[active].append(partition)
-    for start in sorted(loads, key=lambda pod: (-loads[pod], pod)):
-        if loads[start] - min(loads.values()) <= 1:
-            return None
-        reached: dict[Ordinal, list[tuple[int, Ordinal]]] = {start: []}
-        queue = deque([start])
-        while queue:
-            pod = queue.popleft()
-            if loads[pod] <= loads[start] - 2:
-                return reached[pod]
-            for partition in led[pod]:
-                for target in sorted(holders[partition] - reached.keys()):
-                    reached[target] = [*reached[pod], (partition, target)]
-                    queue.append(target)
-    return None

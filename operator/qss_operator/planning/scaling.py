@@ -1,11 +1,17 @@
 """Computes how many pods run: those of the spec, and those that may still have data. Pure."""
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from collections import Counter
+from collections.abc import Mapping
+
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_core.quantities import shown_bytes
 from qss_core.spec.resource import POD_ORDINALS_MAX
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.disk_claims import claims_of, overrules
 from qss_operator.planning.model import Observation, PodState, replica_of
+from qss_operator.planning.placement import Placement
 
+ENOUGH_ROOM = "EnoughRoom"
 _SILENT_S = 30.0  # So long a pod is silent before it can be removed without its answer.
 
 
@@ -16,6 +22,41 @@ def wanted_replicas(observation: Observation) -> int:
         return 0
     beyond = [pod + 1 for pod in pods_to_empty(observation)]
     return max(wanted, _pods_placed(observation), _pods_claimed(observation), *beyond)
+
+
+def pods_without_room(
+    observation: Observation,
+    entries: Mapping[PartitionId, PartitionConfiguration],
+    placements: Mapping[PartitionId, Placement],
+) -> list[str]:
+    """Rule EnoughRoom: the pods that stay, and have no room for the replicas of those that go.
+
+    Each with its numbers, as text. The replicas of a pod count as equally large. Volumes that no
+    report tells the use of are not judged.
+    """
+    spec, reports = observation.resource.spec, observation.reports
+    ignored = (observation.resource.ignored_rules or "").split(",")
+    if ENOUGH_ROOM in [rule.strip() for rule in ignored]:
+        return []
+    needed: Counter[Ordinal] = Counter()
+    for number, entry in entries.items():
+        sizes = [
+            volume.data_bytes // max(1, len(reports[pod].replicas))
+            for pod in entry.replicas
+            if pod >= spec.replicas
+            and pod in reports
+            and (volume := reports[pod].volume) is not None
+        ]
+        for pod in set(placements[number].replicas) - set(entry.replicas) if sizes else ():
+            needed[pod] += max(sizes)
+    return [
+        f"{reports[pod].pod} has room for {shown_bytes(volume.room_bytes)} and would get "
+        f"{shown_bytes(more)}"
+        for pod, more in sorted(needed.items())
+        if pod in reports
+        and (volume := reports[pod].volume) is not None
+        and more > volume.room_bytes
+    ]
 
 
 def needed_pods(observation: Observation) -> int:

@@ -9,6 +9,8 @@ A file of `qss up` or `qss apply` goes through all modules, called by `local.pre
    against the stored resource.
 3. `support` refuses fields with valid values that have no effect yet, or none on one machine.
 
+`status_document` writes and reads the status of a resource in both places.
+
 On Kubernetes the API server checks the resource. There the operator uses only `without_nulls` of
 `crd`, and `supported_spec` of `support`, which replaces values that are not supported.
 

@@ -111,6 +111,13 @@ class FullVolume(Answer, frozen=True, kw_only=True):
         return self.size_bytes <= self.kept_back_bytes
 
 
+class VolumeUse(Answer, frozen=True, kw_only=True):
+    """The use of a pod's volume, as of the last measurement, in bytes."""
+
+    room_bytes: int  # Free beyond what the pod keeps back.
+    data_bytes: int  # In the pod's own files; other files on the volume do not count.
+
+
 class CopyReport(Answer, frozen=True, kw_only=True):
     """A copy of an active's database that the pod is making; sizes in bytes."""
 
@@ -132,6 +139,7 @@ class ReplicasReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     replicas: tuple[ReplicaReport, ...]
     lost: tuple[LostReplica, ...] = ()
     full_volume: FullVolume | None = None  # None where the volume has enough free space.
+    volume: VolumeUse | None = None  # None before the first measurement.
     copies: tuple[CopyReport, ...] = ()
     # The number of pods in the assignment that the volume keeps; 0 after the pod was sent one.
     pods_kept: int = 0

@@ -247,6 +247,7 @@ class Registry:
             lost=self.unopened.report(held.partitions if held else ()),
             copies=tuple(self.copies.values()),
             full_volume=room.full,
+            volume=room.use,
             pods_kept=len(held.pods) if held and not self._is_told else 0,
             is_leaving=news.is_leaving,
         )

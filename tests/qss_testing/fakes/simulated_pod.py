@@ -24,6 +24,7 @@ from qss_core.wire.replica_reports import (
     MigrationReport,
     ReplicaReport,
     ReplicasReport,
+    VolumeUse,
 )
 from qss_core.wire.retirement import RetireRequest
 
@@ -65,6 +66,7 @@ class SimulatedPod:
     damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
+    volume: VolumeUse | None = None
     deleted_volume: str | None = None  # Its claim, where the next restart makes a new volume.
     coordinated: int | None = None
     template: int = 0
@@ -157,6 +159,7 @@ class SimulatedPod:
                 for number, why in self.lost.items()
             ),
             full_volume=self.full_volume,
+            volume=self.volume,
             pods_kept=self.pods_kept,
         )
 

@@ -13,7 +13,7 @@ up.log                   the output of a detached `qss up`
 import fcntl
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from qss_operator.local.directory.misplaced import way_back
 from qss_operator.local.directory.ports import PodPorts
 from qss_operator.local.processes import is_suspended
 from qss_operator.planning.model import StoreStatus
+from qss_operator.resources.status_document import encode_status, without_roles
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_STATE = Path(".qss")
@@ -119,7 +120,9 @@ class StateDirectory:
 
     def read_status(self, store: StoreName) -> StoreStatus | None:
         """The published status; None before the first."""
-        status: StoreStatus | None = self._read(self.path / store / "status.yaml", StoreStatus)
+        status: StoreStatus | None = self._read(
+            self.path / store / "status.yaml", StoreStatus, without_roles
+        )
         return status
 
     def resource_version(self, store: StoreName) -> FileVersion | None:
@@ -146,7 +149,7 @@ class StateDirectory:
         return self.path / store / "renewed"
 
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
-        write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))
+        write_yaml(self.path / store / "status.yaml", encode_status(status))
 
     # --- Pods.
 
@@ -257,12 +260,14 @@ class StateDirectory:
             return ()
         return holder.stores
 
-    def _read(self, file: Path, kind: Any) -> Any:
+    def _read(
+        self, file: Path, kind: Any, prepare: Callable[[Any], Any] = lambda content: content
+    ) -> Any:
         content = read_yaml(file)
         if content is None:
             return None
         try:
-            return msgspec.convert(content, kind)
+            return msgspec.convert(prepare(content), kind)
         except msgspec.ValidationError as error:
             raise StateDirectoryError(
                 f"{file} is damaged: {error}. Move it away to begin anew"

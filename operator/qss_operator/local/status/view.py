@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from qss_client.cli.tables import table_lines
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import StateDirectory
@@ -17,6 +15,7 @@ from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import attention, is_old
+from qss_operator.resources.status_document import encode_status
 
 _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
@@ -82,4 +81,4 @@ def _format_of(status: StoreStatus) -> str:
 
 
 def _resource(state: StateDirectory, name: StoreName, status: StoreStatus) -> dict[str, Any]:
-    return (state.read_resource(name) or {}) | {"status": msgspec.to_builtins(status)}
+    return (state.read_resource(name) or {}) | {"status": encode_status(status)}

@@ -1,12 +1,16 @@
 """Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.text import listed
 from qss_core.wire.replica_reports import CopyReport, ReplicasReport
-from qss_operator.planning.annotations import ACTIVES_ANNOTATION
+from qss_operator.planning.annotations import (
+    ACTIVES_ANNOTATION,
+    IGNORED_RULES_ANNOTATION,
+    how_to_annotate,
+)
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL
 from qss_operator.planning.membership.moves import full_pods, is_placed, targets_of
 from qss_operator.planning.membership.pins import waiting_pins
@@ -20,13 +24,14 @@ from qss_operator.planning.model import (
     Observation,
 )
 from qss_operator.planning.placement import Placement
-from qss_operator.planning.scaling import pods_to_empty
+from qss_operator.planning.scaling import ENOUGH_ROOM, pods_to_empty
 
 NOTHING_TO_MOVE = "NothingToMove"
 NODE_CORDONED = "NodeCordoned"
 MOVING = "Moving"
 PAUSED = "Paused"
 DRAINING = "Draining"
+NOT_ENOUGH_ROOM = "NotEnoughRoom"
 WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
@@ -51,8 +56,10 @@ class Rebalance:
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
+    in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
     without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
+    without_room: tuple[str, ...] = ()  # Pods that cannot take what those that go have.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
     are_full: bool = False  # Whether all of these have full volumes.
     on_closed: tuple[str, ...] = ()  # New replicas that are made on closed pods.
@@ -85,22 +92,32 @@ class Rebalance:
             return yes, MOVING, "; ".join([_told([*all_moves, *self.leaving]), *closed])
         if self.waits_for is not None:
             return no, "WaitingForPods", f"nothing moves: waiting for {self.waits_for}"
+        said = self._at_rest(closed)
+        if self.kept_empty:
+            return no, VOLUME_FULL if self.are_full else NODE_CORDONED, said
+        return no, NOTHING_TO_MOVE, said
+
+    def _at_rest(self, closed: list[str]) -> str:
+        """What to say while nothing moves, and nothing waits for a pod."""
         said = "; ".join(closed) or "every replica is where it should be"
+        if self.without_room:
+            said = f"replicas stay on pods that are to be removed, by the rule {ENOUGH_ROOM}"
         if self.held_up:
             numbers = listed([str(number) for number in self.held_up])
             said = f"partition {numbers} stays while its replicas differ: see Degraded"
         if self.on_one_node:
             numbers = listed(list(self.on_one_node), _PARTITIONS_SHOWN)
             said = f"{said}; replicas of partition {numbers} share a node, and fail with it"
+        if self.in_one_zone:
+            numbers = listed(list(self.in_one_zone), _PARTITIONS_SHOWN)
+            said = f"{said}; replicas of partition {numbers} share a zone, and fail with it"
         if self.without_pod:
             asked = listed(list(self.without_pod))
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
         if self.without_rows:
             asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"
-        if self.kept_empty:
-            return no, VOLUME_FULL if self.are_full else NODE_CORDONED, said
-        return no, NOTHING_TO_MOVE, said
+        return said
 
     def blocked(self, observation: Observation) -> Finding:
         """The condition ScaleDownBlocked, with what holds it up."""
@@ -109,6 +126,12 @@ class Rebalance:
         if not left:
             return no, "NoScaleDown", "no pod is to be removed"
         names = listed([f"{observation.resource.name}-{pod}" for pod in left])
+        if self.without_room and not self.is_paused:
+            return (
+                ConditionStatus.TRUE,
+                NOT_ENOUGH_ROOM,
+                self._short_of_room(observation, names, left),
+            )
         why = "spec.rebalance.paused is true" if self.is_paused else None
         if self.waits_for is not None:
             why = f"waiting for {self.waits_for}"
@@ -119,6 +142,18 @@ class Rebalance:
             PAUSED if self.is_paused else WAITING_FOR_PODS,
             f"{names} cannot be emptied: {why}. To keep the pods, set spec.replicas to "
             f"{max(left) + 1}",
+        )
+
+    def _short_of_room(self, observation: Observation, names: str, left: Sequence[Ordinal]) -> str:
+        override = how_to_annotate(observation, IGNORED_RULES_ANNOTATION, ENOUGH_ROOM)
+        larger = "make the volumes larger (spec.storage.size)"
+        if observation.cluster.local_option is not None:
+            larger = "give the state directory a larger volume"
+        return (
+            f"{names} cannot be emptied, by the rule {ENOUGH_ROOM}: "
+            f"{listed(list(self.without_room), _SHOWN)}. Free space or {larger}, or keep "
+            f"the pods with spec.replicas {max(left) + 1}. To move the replicas all the "
+            f"same: {override}"
         )
 
 
@@ -134,6 +169,7 @@ def rebalance_of(
     entries = {entry.partition: entry for entry in partitions}
     targets = targets_of(observation, entries, next_restart(observation, entries))
     full = full_pods(observation)
+    on_one_node = tuple(_on_one_node(observation, partitions))
     running: list[str] = []
     pending: list[str] = []
     replicas: list[MovingReplica] = []
@@ -152,9 +188,13 @@ def rebalance_of(
             _leaving(observation, [one for one in partitions if one.partition not in unclear])
         ),
         held_up=targets.held_up,
+        without_room=targets.without_room,
         waits_for=targets.waits_for,
         is_paused=observation.resource.spec.rebalance.paused,
-        on_one_node=tuple(_on_one_node(observation, partitions)),
+        on_one_node=on_one_node,
+        in_one_zone=tuple(
+            number for number in _in_one_zone(observation, partitions) if number not in on_one_node
+        ),
         without_pod=tuple(waiting_pins(observation)),
         without_rows=tuple(f"{number}={pod}" for number, pod in sorted(targets.rowless.items())),
         kept_empty=tuple(
@@ -167,7 +207,7 @@ def rebalance_of(
             if pod.ordinal in targets.kept_empty
         ),
         are_full=full >= {*targets.kept_empty},
-        on_closed=tuple(_on_closed(observation, partitions, full)),
+        on_closed=tuple(_on_closed(observation, partitions, full, targets.placements)),
     )
 
 
@@ -175,14 +215,25 @@ def _on_closed(
     observation: Observation,
     partitions: Sequence[PartitionConfiguration],
     full: Collection[Ordinal],
+    targets: Mapping[PartitionId, Placement],
 ) -> Iterator[str]:
     """Words the replicas that are being made on closed pods, by pod."""
     for pod in observation.cluster.pods:
-        made = [
-            str(entry.partition)
+        learned = [
+            entry.partition
             for entry in partitions
             if pod.ordinal in entry.replicas and pod.ordinal not in entry.in_sync
         ]
+        goes = [
+            one for one in learned if one in targets and pod.ordinal not in targets[one].replicas
+        ]
+        if goes and pod.ordinal in full:
+            numbers = listed([str(number) for number in goes], _PARTITIONS_SHOWN)
+            yield (
+                f"the volume of {pod.address.name} has no room for the copy of partition "
+                f"{numbers}: another pod gets it"
+            )
+        made = [str(one) for one in learned if pod.ordinal not in full or one not in goes]
         why = f"its node {pod.node} is cordoned" if pod.is_cordoned else None
         why = "its volume is full" if pod.ordinal in full else why
         if why is not None and made:
@@ -197,9 +248,23 @@ def _on_one_node(
     observation: Observation, partitions: Sequence[PartitionConfiguration]
 ) -> Iterator[str]:
     node_of = {pod.ordinal: pod.node for pod in observation.cluster.pods if pod.node}
+    return _shared(node_of, partitions)
+
+
+def _in_one_zone(
+    observation: Observation, partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
+    """The partitions whose replicas share a zone, where the pods are in several."""
+    zone_of = {pod.ordinal: pod.zone for pod in observation.cluster.pods if pod.zone}
+    return _shared(zone_of, partitions) if len(set(zone_of.values())) > 1 else iter(())
+
+
+def _shared(
+    place_of: Mapping[Ordinal, str], partitions: Sequence[PartitionConfiguration]
+) -> Iterator[str]:
     for entry in partitions:
-        nodes = [node_of[pod] for pod in entry.replicas if pod in node_of]
-        if len(set(nodes)) < len(nodes):
+        places = [place_of[pod] for pod in entry.replicas if pod in place_of]
+        if len(set(places)) < len(places):
             yield str(entry.partition)
 
 

@@ -12,7 +12,7 @@
 3. Partitions without such a change move one step towards the pods that the spec, a restart or a
    person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.
    Partitions whose replicas have other rows stay (`unlike`). Pods that were silent for long get
-   nothing, and other pods get copies of what they had (`replacement`).
+   nothing, and other pods get copies of what they had, or have no room for (`replacement`).
 
 A partition changes at most once in a round, by one epoch. The change is published before any pod
 hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under

@@ -6,7 +6,7 @@ with more replicas than the spec asks for, the first ones are those that go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -16,7 +16,7 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
-from qss_operator.planning.membership.replacement import replaced_pods
+from qss_operator.planning.membership.replacement import replaced_pods, stalled_learners
 from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.standby_state import (
     cannot_act_at_once,
@@ -27,6 +27,8 @@ from qss_operator.planning.membership.standby_state import (
 from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place, sites_of
+from qss_operator.planning.scaling import pods_without_room
+from qss_operator.planning.shares import fair_shares
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
@@ -37,7 +39,8 @@ class Targets:
 
     The partitions `held_up` would move, and stay while the rows of their replicas differ. Of these,
     a person wants the actives of `rowless` on pods that have no replica. The pods `kept_empty`
-    would get replicas, and get none while their nodes are cordoned or their volumes are full.
+    would get replicas, and get none while their nodes are cordoned or their volumes are full. The
+    replicas of pods that go stay where the pods of `without_room` would have to take them.
     """
 
     placements: Mapping[PartitionId, Placement] = field(default_factory=dict)
@@ -45,6 +48,7 @@ class Targets:
     held_up: tuple[PartitionId, ...] = ()
     rowless: Mapping[PartitionId, Ordinal] = field(default_factory=dict)
     kept_empty: tuple[Ordinal, ...] = ()
+    without_room: tuple[str, ...] = ()
 
 
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
@@ -67,9 +71,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     if ending := [pod.address.name for pod in pods if pod.ordinal in leaving]:
         return Targets(waits_for=f"{', '.join(ending)} to stop and to start again")
     sites = sites_of(pods, full_pods(observation))
-    copies = 1 + spec.effective_standbys
-    before = [as_if_done(entry, copies) for _, entry in sorted(entries.items())]
-    balanced = place(len(entries), sites, copies - 1, before)
+    balanced = place(len(entries), sites, spec.effective_standbys, _before(observation, entries))
     stays = staying(observation, entries)
     placed = tuple(
         unmoved(observation, entries[one.partition], one) if one.partition in stays else one
@@ -80,9 +82,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     wishes = {} if restart.holds_up_pins else pinned_actives(observation)
     # A person chooses the rows of a replica, and not a pod without any.
     rowless = {
-        number: pod
-        for number, pod in wishes.items()
-        if number in stays and pod not in stays[number].replicas
+        one: pod for one, pod in wishes.items() if one in stays and pod not in stays[one].replicas
     }
     pins = _unlike_actives(observation, entries, restart)
     pins |= {number: pod for number, pod in wishes.items() if number not in rowless}
@@ -90,8 +90,13 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
     older = pods_without_standbys(observation)
     if older and not all(is_placed(entries[number], one) for number, one in placements.items()):
         return Targets(waits_for=f"{', '.join(older)} to restart with a program that has standbys")
+    short_of_room = pods_without_room(observation, entries, placements)
+    if short_of_room:
+        kept = {number for number, one in entries.items() if max(one.replicas) < spec.replicas}
+        placements = {number: placements[number] for number in kept}
     return Targets(
         placements=placements,
+        without_room=tuple(short_of_room),
         held_up=tuple(
             one.partition
             for one in balanced
@@ -99,8 +104,18 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
             or (one.partition in stays and not is_placed(stays[one.partition], one))
         ),
         rowless=rowless,
-        kept_empty=_kept_empty(sites, balanced),
+        kept_empty=_kept_empty(sites, balanced, 1 + spec.effective_standbys),
     )
+
+
+def _before(observation: Observation, entries: Entries) -> list[Placement]:
+    """The placements from which the next ones are made: the moves under way count as done."""
+    copies = 1 + observation.resource.spec.effective_standbys
+    full = full_pods(observation)
+    return [
+        as_if_done(entry, copies, stalled_learners(observation, entry, full))
+        for _, entry in sorted(entries.items())
+    ]
 
 
 def full_pods(observation: Observation) -> frozenset[Ordinal]:
@@ -109,11 +124,16 @@ def full_pods(observation: Observation) -> frozenset[Ordinal]:
     return frozenset(pod for pod, report in reports if report.full_volume is not None)
 
 
-def _kept_empty(sites: Sequence[Site], placed: Sequence[Placement]) -> tuple[Ordinal, ...]:
+def _kept_empty(
+    sites: Sequence[Site], placed: Sequence[Placement], copies: int
+) -> tuple[Ordinal, ...]:
     """The pods that are closed and have so few replicas that balance would bring some."""
     loads = Counter(pod for one in placed for pod in one.replicas)
-    few = max(loads.values()) - 1
-    return tuple(one.ordinal for one in sites if one.is_closed and loads[one.ordinal] < few)
+    zones = {one.ordinal: one.zone for one in sites}
+    shares = fair_shares(len(placed), zones, min(copies, len(sites))).of_pods
+    above = {pod: loads[pod] - share for pod, share in shares.items()}
+    few = max(above.values()) - 1
+    return tuple(one.ordinal for one in sites if one.is_closed and above[one.ordinal] < few)
 
 
 def _unlike_actives(
@@ -134,9 +154,12 @@ def _unlike_actives(
     }
 
 
-def as_if_done(entry: PartitionConfiguration, copies: int) -> Placement:
-    """The placement after the move that is under way."""
-    replicas = entry.replicas[max(0, len(entry.replicas) - copies) :]
+def as_if_done(
+    entry: PartitionConfiguration, copies: int, stalled: Collection[Ordinal] = ()
+) -> Placement:
+    """The placement after the move that is under way; without the learners that are `stalled`."""
+    replicas = tuple(pod for pod in entry.replicas if pod not in stalled)
+    replicas = replicas[max(0, len(replicas) - copies) :]
     active = entry.active if entry.active in replicas else replicas[-1]
     return Placement(partition=entry.partition, active=active, replicas=replicas)
 
@@ -186,6 +209,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys
+    full = full_pods(observation)
     room = spec.rebalance.max_warmup_replicas - sum(
         len(set(entry.replicas) - set(entry.in_sync))
         for entry in entries.values()
@@ -200,7 +224,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         # A replica that the partition has left would come back with its own rows.
         if any(_is_left(observation.reports, pod, number) for pod in added):
             continue
-        is_short = len(entry.replicas) < copies
+        is_short = len(entry.replicas) - len(stalled_learners(observation, entry, full)) < copies
         if spec.rebalance.paused and not is_short:
             continue
         if added and (is_short or len(added) <= room):

@@ -1,7 +1,10 @@
-"""Finds the pods that were silent for so long that other pods get copies of what they had. Pure."""
+"""Finds replicas that other pods get instead: of silent pods, and copies without room. Pure."""
 
-from qss_core.model import Ordinal
+from collections.abc import Collection
+
+from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.quantities import parse_duration_ms
+from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.model import Observation
 
 
@@ -26,3 +29,28 @@ def replaced_pods(observation: Observation) -> frozenset[Ordinal]:
     left = spec.replicas - len(silent)
     is_enough = left > len(silent) and left > spec.effective_standbys
     return silent if is_enough else frozenset()
+
+
+def stalled_learners(
+    observation: Observation, entry: PartitionConfiguration, full: Collection[Ordinal]
+) -> frozenset[Ordinal]:
+    """The learners without data on `full` volumes, where another pod of the spec has room.
+
+    Their copies wait for room. A learner that was in sync before has its rows, and only waits for
+    the entries since: it stays.
+    """
+    spec, reports = observation.resource.spec, observation.reports
+    has_room = any(
+        pod not in full and pod not in entry.replicas for pod in reports if pod < spec.replicas
+    )
+    learners = set(entry.replicas) - set(entry.in_sync) if has_room else set()
+    return frozenset(
+        pod
+        for pod in learners & set(full)
+        if not any(
+            one.configuration.partition == entry.partition
+            and one.state in SOUND
+            and one.end_offset > 0
+            for one in reports[pod].replicas
+        )
+    )

@@ -78,7 +78,12 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
     replicas join the in-sync ones. Actives that a person wants on it stay away: each try would hand
     them over again.
     """
-    deleted = [pod for pod in observation.cluster.pods if pod.deleted_volume is not None]
+    # A pod that does not end gets its new volume when it has gone: the roll goes past it.
+    deleted = [
+        pod
+        for pod in observation.cluster.pods
+        if pod.deleted_volume is not None and not pod.is_stuck
+    ]
     if deleted:
         found = _next_with_deleted_volume(observation, deleted, entries)
     else:
@@ -186,11 +191,7 @@ def _next_with_deleted_volume(
     observation: Observation, deleted: list[PodState], entries: Entries | None
 ) -> NextRestart:
     """The next restart that gives a pod a new volume; none where a person has to decide."""
-    mended = [
-        pod
-        for pod in deleted
-        if not pod.is_stuck and why_data_would_be_lost(observation, pod, entries) is None
-    ]
+    mended = [pod for pod in deleted if why_data_would_be_lost(observation, pod, entries) is None]
     if entries is None or not mended:
         return NextRestart()
     counts = Counter(one for entry in entries.values() for one in entry.in_sync)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from qss_client.clock import Clock
 from qss_core.errors import (
@@ -17,9 +16,10 @@ from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_core.text import listed
 from qss_core.wire.messages import error_of
 from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.peers.follower_state import FollowerState
 from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
-from qss_store.replication.follower import Append, Moment
+from qss_store.replication.follower import Append
 from qss_store.replication.hello import Hello, check_hello, other_entries
 from qss_store.replication.lease import Lease, left_s, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
@@ -33,29 +33,7 @@ _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.02, 1.0
 _LEFT_S = 5.0  # So long a replica that has left does not count, unless its pod ends.
 _GONE_S = 1.5  # So long a learner that counts is waited for while requests to its pod fail.
-_NOT_YET = Offset(-1)
 _NO_EPOCH = Epoch(0)
-
-
-@dataclass(slots=True)
-class _Follower:
-    """One other replica; `database` is the id of its database, once its hello was taken."""
-
-    database: str | None = None
-    has_said_hello: bool = False  # In this epoch.
-    is_greeted: bool = False  # Since the last request to its pod that failed.
-    lost: str | None = None  # The reason why it has to be made anew.
-    needs_copy: bool = False  # This learner lacks entries that the log lacks, or is damaged.
-    copy_again_s: float = float("-inf")  # It is not told again before to copy the database.
-    was_sent_all: bool = False  # The last request had all entries that it may get.
-    heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
-    watermark: Offset = _NOT_YET  # It was told this one.
-    answered: Moment | None = None  # The last moment of its clock that it told.
-    sent_s: float = float("-inf")
-    not_before_s: float = float("-inf")
-    refusals: int = 0
-    rests_until_s: float = float("-inf")  # Its pod may be about to restart.
-    leaves: bool = False  # Its pod was told to stop.
 
 
 class FollowerProgress:
@@ -82,16 +60,16 @@ class FollowerProgress:
         self._lease = Lease(epoch=_NO_EPOCH)
         # The learners that count, durably, with the log's end when they began to.
         self._counted: dict[Ordinal, Offset] = {}
-        self._followers: dict[Ordinal, _Follower] = {}
+        self._followers: dict[Ordinal, FollowerState] = {}
         self._in_sync: set[Ordinal] = set()  # Of the last epoch in which this was the active.
 
-    def _of_epoch(self) -> dict[Ordinal, _Follower]:
+    def _of_epoch(self) -> dict[Ordinal, FollowerState]:
         """The followers in the epoch that the log holds."""
         log = self._changelog.log
         if self._peers.epoch != log.configuration.epoch:
             self._peers = active.peers_of(log)
             now_s = self._now_s()
-            self._followers = {pod: _Follower(heard_s=now_s) for pod in self._peers.next}
+            self._followers = {pod: FollowerState(heard_s=now_s) for pod in self._peers.next}
             for pod in (self._in_sync - set(log.configuration.in_sync)) & self._followers.keys():
                 self._followers[pod].rests_until_s = now_s + _LEFT_S
             self._in_sync = set(log.configuration.in_sync)
@@ -229,7 +207,7 @@ class FollowerProgress:
             raise other_entries(log, pod, watermark)
         self._compared()
 
-    def _forget_other(self, pod: Ordinal, follower: _Follower, hello: Hello) -> None:
+    def _forget_other(self, pod: Ordinal, follower: FollowerState, hello: Hello) -> None:
         """Forgets what a learner acknowledged with another database, which a copy has replaced."""
         if follower.database in (None, hello.database):
             return
@@ -353,7 +331,7 @@ class FollowerProgress:
             follower.is_greeted, follower.rests_until_s = False, float("-inf")
             self._send_again(pod)
 
-    def _refuse(self, pod: Ordinal, follower: _Follower, error: StoreError) -> None:
+    def _refuse(self, pod: Ordinal, follower: FollowerState, error: StoreError) -> None:
         self._send_again(pod)
         pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
         follower.refusals += 1

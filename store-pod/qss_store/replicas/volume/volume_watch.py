@@ -5,28 +5,36 @@ A pod refuses batches while its volume has less, and ends where the volume is go
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from qss_core.quantities import shown_bytes
-from qss_core.wire.replica_reports import FullVolume
+from qss_core.wire.replica_reports import FullVolume, VolumeUse
+from qss_store.runtime.blocking import run_blocking
 
 _LOG = logging.getLogger(__name__)
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
+_LOOKS_OF_A_MEASUREMENT = 10  # The files are counted at each tenth look.
 _MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
 _FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
 
 class VolumeWatch:
-    """The free space of a pod's volume; `full` is the report while it is too small."""
+    """The free space of a pod's volume; `full` is the report while it is too small.
+
+    `use` is the last measurement, which takes a moment and no part of the event loop.
+    """
 
     def __init__(self, path: Path, look_every_s: float = _LOOK_EVERY_S) -> None:
         self._path = path
         self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
+        self.use: VolumeUse | None = None
 
     async def run(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Looks once a second, and calls `tell` after a change; returns when the volume is gone.
@@ -34,7 +42,7 @@ class VolumeWatch:
         A volume that answers nothing but errors for half a minute is gone, too: a pod that stayed
         would refuse all writes, beside standbys that may take them.
         """
-        misses = failures = 0
+        misses = failures = looks = 0
         while misses < _MISSES_MAX and failures < _FAILURES_MAX:
             gone = self.is_gone()
             misses = misses + 1 if gone else 0
@@ -42,8 +50,11 @@ class VolumeWatch:
             try:
                 if self.look():
                     await tell()
+                if looks % _LOOKS_OF_A_MEASUREMENT == 0:
+                    self.use = await run_blocking(volume_use, self._path)
             except Exception:  # noqa: BLE001 the top of a task.
                 _LOG.exception("looking at the volume failed, and is tried again")
+            looks += 1
             await asyncio.sleep(self._look_every_s)
 
     def is_gone(self) -> bool | None:
@@ -83,6 +94,24 @@ def full_volume(free: int, total: int) -> FullVolume | None:
     if free >= RESERVE_BYTES:
         return None
     return FullVolume(free_bytes=free, kept_back_bytes=RESERVE_BYTES, size_bytes=total)
+
+
+def volume_use(path: Path) -> VolumeUse | None:
+    """Counts the bytes of the files under a pod's directory; None where there is none.
+
+    A file that several names share counts once, and one that goes meanwhile not at all.
+    """
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return None
+    sizes: dict[int, int] = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                found = os.stat(os.path.join(folder, name))
+                sizes[found.st_ino] = found.st_size
+    return VolumeUse(room_bytes=max(0, usage.free - RESERVE_BYTES), data_bytes=sum(sizes.values()))
 
 
 def _is_news(before: FullVolume | None, now: FullVolume | None) -> bool:

@@ -1,7 +1,11 @@
 """A full volume is reported while all partitions are served, and gets no new replicas."""
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from qss_core.model import PartitionConfiguration
 from qss_core.wire.replica_reports import FullVolume
 from qss_operator.planning.model import ConditionType
 from qss_operator.planning.plan import plan
@@ -136,6 +140,58 @@ def test_a_cordoned_pod_comes_before_a_full_one_also_where_a_third_has_all_parti
     world.pods[2].is_cordoned = True
     world.settle(50)
     assert [replicas_on(world, pod) for pod in range(3)] == [6, 0, 6]
+
+
+def copying(**spec: Any) -> tuple[World, int]:
+    """A store of one partition with rows, whose new standby is being copied; and that pod."""
+    world = running(replicas=3, standbys=0, partitions=1)
+    world.pods[0].written = {0}
+    world.lagging = {0, 1, 2}
+    world.resource = replace(
+        world.resource, spec=spec_of(replicas=3, standbys=1, partitions=1, **spec)
+    )
+    world.settle(50)
+    entry = configuration_of(world)
+    (learner,) = {*entry.replicas} - {*entry.in_sync}
+    return world, learner
+
+
+def configuration_of(world: World) -> PartitionConfiguration:
+    (entry,) = world.status().assignment or ()
+    return entry
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_copy_whose_volume_fills_goes_to_another_pod_with_room(paused: bool) -> None:
+    world, learner = copying(rebalance={"paused": paused})
+    world.pods[learner].full_volume = FULL
+    (other,) = {1, 2} - {learner}
+    told = f"the volume of word-counts-{learner} has no room for the copy of partition 0"
+    assert paused or told in rebalancing(world)[2]
+    world.settle(50)
+    assert other in configuration_of(world).replicas
+    world.resource = replace(world.resource, spec=spec_of(replicas=3, standbys=1, partitions=1))
+    world.lagging = set()
+    world.settle(50)
+    assert {*configuration_of(world).in_sync} == {*configuration_of(world).replicas} == {0, other}
+    assert world.pods[learner].held == ()
+    assert world.status().moving == "0/0"
+
+
+def test_a_copy_stays_on_a_full_volume_while_no_other_pod_has_room() -> None:
+    world, learner = copying()
+    for pod in world.pods[1:]:
+        pod.full_volume = FULL
+    assert plan(world.observation()) == []
+    assert learner in configuration_of(world).replicas
+
+
+def test_a_standby_that_fell_behind_on_a_full_volume_keeps_its_rows_there() -> None:
+    world, learner = copying()
+    world.pods[learner].written = {0}
+    world.pods[learner].full_volume = FULL
+    assert plan(world.observation()) == []
+    assert learner in configuration_of(world).replicas
 
 
 def test_full_volumes_alone_move_nothing() -> None:

@@ -1,6 +1,9 @@
 """Placement of replicas: even, stable, spread over zones, and the same for the same input."""
 
+import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations, combinations_with_replacement, product
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from qss_core.model import Ordinal, PartitionId
 from qss_operator.planning.placement import Placement, Site, first_configurations, place
+from qss_operator.planning.shares import OVERLOAD, POD_REPLICAS_MAX, fair_shares
 
 Case = tuple[int, list[Site], int]
 
@@ -53,7 +57,11 @@ def assert_even(placements: tuple[Placement, ...], case: Case) -> None:
         assert entry.replicas[0] == entry.active
         assert set(entry.replicas) <= {site.ordinal for site in sites}
     assert spread_of(Counter(entry.active for entry in placements), sites) <= 1
-    assert spread_of(Counter(pod for e in placements for pod in e.replicas), sites) <= 1
+    loads = Counter(pod for entry in placements for pod in entry.replicas)
+    if len({site.zone for site in sites}) == 1:
+        assert spread_of(loads, sites) <= 1
+    most = OVERLOAD * partitions * (1 + min(standbys, len(sites) - 1)) / len(sites)
+    assert max(loads.values()) <= math.ceil(most)
 
 
 @given(cases())
@@ -128,6 +136,124 @@ def test_replicas_of_a_new_partition_are_on_different_nodes(
     for entry in place(24, sites, standbys):
         assert len({node_of[pod] for pod in entry.replicas}) == 1 + standbys
         assert len({zone_of[pod] for pod in entry.replicas}) == min(zones, 1 + standbys)
+
+
+def shared_zones(replicas: Iterable[Iterable[Ordinal]], zones: Sequence[str]) -> int:
+    """The replicas that share a zone with another one of their partition."""
+    return sum(len({*pods}) - len({zones[pod] for pod in pods}) for pods in replicas)
+
+
+def loads_of(replicas: Iterable[Iterable[Ordinal]], pods: int) -> list[int]:
+    counts = Counter(pod for held_by in replicas for pod in held_by)
+    return [counts[Ordinal(pod)] for pod in range(pods)]
+
+
+def held_before(*pods: tuple[int, ...]) -> list[Placement]:
+    return [
+        Placement(
+            partition=PartitionId(number),
+            active=Ordinal(replicas[0]),
+            replicas=tuple(map(Ordinal, replicas)),
+        )
+        for number, replicas in enumerate(pods)
+    ]
+
+
+BEFORE = [
+    held_before(),
+    held_before((0, 1), (0, 1), (0, 1)),
+    held_before((2, 1), (0, 2), (1, 0)),
+    held_before((0, 1, 2), (2, 1, 0), (3, 2, 1)),
+    held_before((3,), (3, 0, 1), (2, 3)),
+]
+
+
+def possible(partitions: int, zones: Sequence[str], copies: int) -> tuple[int, bool]:
+    """The fewest replicas that have to share a zone, and whether even loads permit so few.
+
+    All placements within the limit of a pod are tried.
+    """
+    pods = range(len(zones))
+    largest = math.ceil(OVERLOAD * partitions * copies / len(zones))
+    found = []
+    for replicas in product(combinations(map(Ordinal, pods), copies), repeat=partitions):
+        loads = loads_of(replicas, len(zones))
+        if max(loads) <= largest:
+            found.append((shared_zones(replicas, zones), max(loads) - min(loads) > 1))
+    fewest, is_uneven = min(found)
+    return fewest, not is_uneven
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("pods", [3, 4])
+def test_no_other_placement_within_the_limit_separates_more_or_is_more_even(
+    pods: int, partitions: int, copies: int
+) -> None:
+    """The rule of zones and balance, against all placements of small stores."""
+    for zones in combinations_with_replacement("abcd", pods):
+        fewest, can_be_even = possible(partitions, zones, copies)
+        sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate(zones)]
+        for before in BEFORE:
+            known = [one for one in before if one.partition < partitions]
+            placed = place(partitions, sites, copies - 1, known)
+            replicas = [one.replicas for one in placed]
+            loads = loads_of(replicas, pods)
+            assert shared_zones(replicas, zones) == fewest, (zones, known, placed)
+            assert not can_be_even or max(loads) - min(loads) <= 1, (zones, known, placed)
+
+
+@given(cases(), previous_placements())
+@settings(deadline=None)
+def test_replicas_share_a_zone_only_where_the_limit_of_a_pod_leaves_no_other_way(
+    case: Case, before: list[Placement]
+) -> None:
+    partitions, sites, standbys = case
+    known = [entry for entry in before if entry.partition < partitions]
+    placed = place(*case, known)
+    zones = [site.zone for site in sites]
+    copies = 1 + min(standbys, len(sites) - 1)
+    zone_of = {site.ordinal: site.zone for site in sites}
+    fewest = fair_shares(partitions, zone_of, copies).shared_at_least
+    assert shared_zones([one.replicas for one in placed], zones) == fewest
+    assert place(*case, placed) == placed
+
+
+@pytest.mark.parametrize(
+    ("zones", "standbys", "loads"),
+    [
+        ("aab", 1, [6, 6, 12]),  # The pod of the small zone has a replica of each partition.
+        ("aaab", 1, [5, 5, 5, 9]),  # Up to the limit: three of twelve partitions share a zone.
+        ("aabc", 2, [6, 6, 12, 12]),
+        ("aabbc", 1, [5, 5, 5, 5, 4]),
+    ],
+)
+def test_a_pod_of_a_small_zone_holds_up_to_half_more_than_its_even_share(
+    zones: str, standbys: int, loads: list[int]
+) -> None:
+    sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate(zones)]
+    placed = place(12, sites, standbys)
+    assert loads_of([one.replicas for one in placed], len(zones)) == loads
+
+
+def test_replicas_leave_a_zone_that_they_share_where_no_two_pods_can_swap() -> None:
+    sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate("aab")]
+    (placed,) = place(1, sites, 1, held_before((0, 1)))
+    assert placed.replicas == (Ordinal(0), Ordinal(2))
+
+
+def test_a_pod_of_a_small_zone_holds_no_more_replicas_than_a_pod_may_hold() -> None:
+    sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate("aab")]
+    placed = place(300, sites, 1)
+    assert loads_of([one.replicas for one in placed], 3) == [172, 172, POD_REPLICAS_MAX]
+    assert shared_zones([one.replicas for one in placed], "aab") == 300 - POD_REPLICAS_MAX
+    full = place(384, sites, 1)
+    assert loads_of([one.replicas for one in full], 3) == [256, 256, 256]
+
+
+def test_a_zone_that_is_not_known_makes_no_pod_hold_more() -> None:
+    sites = [Site(ordinal=Ordinal(n), zone=zone) for n, zone in enumerate(["a", "a", ""])]
+    assert loads_of([one.replicas for one in place(12, sites, 1)], 3) == [8, 8, 8]
 
 
 def test_zones_come_before_nodes() -> None:

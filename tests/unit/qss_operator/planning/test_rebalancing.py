@@ -68,6 +68,21 @@ def test_replicas_that_share_a_node_are_told_and_a_pod_on_another_node_moves_not
     assert message.endswith("replicas of partition 0, 1 share a node, and fail with it")
 
 
+def test_replicas_that_share_a_zone_are_told_where_other_zones_have_too_few_pods() -> None:
+    spec = spec_of(partitions=4, replicas=4, standbys=1)
+    world = World(resource=resource_of(spec))
+    world.settle()
+    for pod in world.pods:
+        pod.zone = "a"
+    assert rebalancing(world) == ("NothingToMove", "every replica is where it should be")
+    world.pods[3].zone = "b"
+    world.settle(60)
+    reason, message = rebalancing(world)
+    assert reason == "NothingToMove"
+    (told,) = [one.partition for one in world.status().assignment or () if 3 not in one.replicas]
+    assert message.endswith(f"replicas of partition {told} share a zone, and fail with it")
+
+
 def test_a_left_replica_that_is_not_open_is_still_to_be_deleted_and_troubles_nobody() -> None:
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2)))
     world.settle()

@@ -3,6 +3,7 @@
 import pytest
 
 from qss_core.model import Ordinal
+from qss_operator.planning.findings.deleted_volumes import deleted_volumes_message
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.model import ConditionType
 from qss_testing.fakes.control_world import World, assignment_of, outdated, restarted_next
@@ -38,6 +39,31 @@ def test_a_pod_that_does_not_end_does_not_hold_up_pods_whose_data_others_have() 
         "RollingUpdate",
         "3 of 4 pods have the new template; word-counts-3 should have stopped long ago, and is not "
         "waited for",
+    )
+
+
+def test_a_deleted_volume_of_the_pod_that_does_not_end_holds_up_no_roll_either() -> None:
+    world = outdated(replicas=4, standbys=2, partitions=8)
+    stick(world, 3)
+    world.pods[3].deleted_volume = "data-word-counts-3"
+    assert sorted(restarts_all_but(world, 3)) == [0, 1, 2]
+    assert all(entry.active != 3 for entry in assignment_of(world))
+    told = "word-counts-3 should have stopped long ago, and is not waited for"
+    assert told in progressing(world)[1]
+
+
+def test_a_deleted_volume_of_a_pod_that_does_not_end_is_told_as_such() -> None:
+    world = outdated(replicas=4, standbys=2, partitions=8)
+    world.stuck = {3}
+    for pod in (1, 3):
+        world.pods[pod].deleted_volume = f"data-word-counts-{pod}"
+    seen = world.observation()
+    said = deleted_volumes_message(seen, assignment_of(world))
+    assert said == (
+        "data-word-counts-1 is deleted, and the data goes when word-counts-1 stops: the other "
+        "replicas take over, the operator restarts word-counts-1 with a new volume, and copies the "
+        "data to it; data-word-counts-3 is deleted, and word-counts-3, which should have stopped "
+        "long ago, gets a new volume when it has gone"
     )
 
 

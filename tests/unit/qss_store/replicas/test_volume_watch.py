@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_store.replicas.volume.volume_watch import VolumeWatch
+from qss_store.replicas.volume.volume_watch import RESERVE_BYTES, VolumeWatch, volume_use
 
 
 def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_path: Path) -> None:
@@ -62,3 +62,17 @@ async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:
     volume.rmdir()
     async with asyncio.timeout(10):
         await looking
+
+
+def test_the_use_of_a_volume_counts_each_file_once_and_no_others(tmp_path: Path) -> None:
+    volume = tmp_path / "data"
+    assert volume_use(volume) is None, "the pod makes it with its first assignment"
+    (volume / "partitions").mkdir(parents=True)
+    (volume / "partitions" / "rows").write_bytes(b"x" * 3000)
+    os.link(volume / "partitions" / "rows", volume / "snapshot")
+    (volume / "identity").write_bytes(b"y" * 50)
+    (tmp_path / "of-another-pod").write_bytes(b"z" * 1000)
+    use = volume_use(volume)
+    assert use is not None
+    assert use.data_bytes == 3050
+    assert 0 <= use.room_bytes <= max(0, shutil.disk_usage(volume).total - RESERVE_BYTES)

@@ -1,0 +1,29 @@
+"""What an active knows of one other replica of its partition, in one epoch."""
+
+from dataclasses import dataclass
+
+from qss_core.model import Offset
+from qss_store.replication.follower import Moment
+
+_NOT_YET = Offset(-1)
+
+
+@dataclass(slots=True)
+class FollowerState:
+    """One other replica; `database` is the id of its database, once its hello was taken."""
+
+    database: str | None = None
+    has_said_hello: bool = False  # In this epoch.
+    is_greeted: bool = False  # Since the last request to its pod that failed.
+    lost: str | None = None  # The reason why it has to be made anew.
+    needs_copy: bool = False  # This learner lacks entries that the log lacks, or is damaged.
+    copy_again_s: float = float("-inf")  # It is not told again before to copy the database.
+    was_sent_all: bool = False  # The last request had all entries that it may get.
+    heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
+    watermark: Offset = _NOT_YET  # It was told this one.
+    answered: Moment | None = None  # The last moment of its clock that it told.
+    sent_s: float = float("-inf")
+    not_before_s: float = float("-inf")
+    refusals: int = 0
+    rests_until_s: float = float("-inf")  # Its pod may be about to restart.
+    leaves: bool = False  # Its pod was told to stop.
