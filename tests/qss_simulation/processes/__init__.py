@@ -5,7 +5,7 @@ nothing announces it: what a process has not synced or sent is gone then.
 
 1. `operator` runs the product's reconciler and planner, with the simulated cluster, pods and API
    server as its ports. It hands assignments to the pods.
-2. `pod` composes a store pod as `qss_store.program` does, and runs the same tasks without HTTP.
+2. `pod` composes a store pod as `qss_store.__main__` does, and runs the same tasks without HTTP.
    Its `handle` takes requests of the network, and does what the handlers of the internal port do. A
    new handler or task of the product has to be added here, too, or the simulation runs without it.
 3. `writer` is the driver of a streaming query: it runs the client's own exchanges, stages by up to

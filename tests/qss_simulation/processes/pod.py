@@ -1,6 +1,6 @@
 """One process of a store pod: the product's services, without HTTP.
 
-It starts as `qss_store.program` does and runs the same tasks. Requests come from the simulated
+It starts as `qss_store.__main__` does and runs the same tasks. Requests come from the simulated
 network; they do what the handlers of the internal port do.
 """
 

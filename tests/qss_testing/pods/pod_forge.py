@@ -121,7 +121,7 @@ def forge() -> Forge:
 
 def _become(told: Mapping[str, Any]) -> None:
     """Sets up what a new process would have, and runs the pod's program to its end."""
-    from qss_store import program
+    from qss_store.__main__ import main as run_pod
 
     os.closerange(3, 64)  # The forge's own files.
     log = os.open(told["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -133,7 +133,7 @@ def _become(told: Mapping[str, Any]) -> None:
     sys.argv = ["qss_store", *told["arguments"]]
     paths = told["environment"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [one for one in paths if one and one not in sys.path]
-    program.main()
+    run_pod()
 
 
 def _fork(told: Mapping[str, Any]) -> int:
@@ -190,7 +190,7 @@ def _reap(pids: set[int]) -> None:
 
 def main() -> None:
     """Forks a pod for each line of the input."""
-    import qss_store.program  # noqa: F401 what all pods have in common.
+    import qss_store.__main__  # noqa: F401 what all pods have in common.
 
     assert _threads() <= _FORKABLE, "other threads would be lost in the forks"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
