@@ -51,7 +51,7 @@ def refusal(kind: pa.DataType, serde: str, name: str) -> str:
 
 
 def _mended(kind: pa.DataType, serde: str, name: str) -> str:
-    """What to do about a column: Spark casts no array, map or struct to another kind of type."""
+    """The advice for a column: Spark casts no array, map or struct to another kind of type."""
     item, wanted = kind, serde
     while _is_list(item) and wanted.startswith("list<"):
         item, wanted = item.value_type, wanted[len("list<") : -1]

@@ -173,14 +173,14 @@ def test_what_it_raises_at_once_is_the_requests(store: Store, where: str) -> Non
 
 
 def test_results_that_cannot_be_sent(store: Store) -> None:
-    assert all("JSON cannot say" in one for one in failures(store, gives="nothing"))
+    assert all("cannot be encoded as JSON" in one for one in failures(store, gives="nothing"))
     assert all("at most 1000000 are answered" in one for one in failures(store, gives="large"))
 
 
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ({"type": "KeyQuery", "key": "a"}, "no query of rows"),
+        ({"type": "KeyQuery", "key": "a"}, "must be a query that returns rows"),
         ({"type": "Nothing"}, "unknown query type 'Nothing'"),
         ({"type": "WindowKeyQuery", "key": "a"}, "is for Window"),
         (5, "query"),

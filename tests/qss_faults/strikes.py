@@ -141,7 +141,7 @@ def _stopped(field: Field, pod: int) -> list[Path]:
 
 
 def _flip_sst(field: Field, fault: Fault) -> str:
-    """Flips bits, lets readers meet them, and replaces the disk: no later fault meets the rest."""
+    """Flips bits, lets readers meet them, and replaces the disk: no damage stays."""
     told = _damaged(flip_sst)(field, fault)
     field.wait(field.past_lease_s)
     wait_until(field.machines.is_whole, _WHOLE_WITHIN_S)
@@ -191,7 +191,7 @@ def _cut_clients(field: Field, fault: Fault) -> None:
 
 
 def _only_clients(field: Field, fault: Fault) -> None:
-    """The pod's peers and the operator are away for it: readers find an old active."""
+    """Cuts a pod off from its peers and the operator: readers still find an old active."""
     name = pod_name(fault.pod)
     others = [OPERATOR, *(pod_name(pod) for pod in field.machines.pods if pod != fault.pod)]
 

@@ -40,7 +40,7 @@ async def run(name: str, share: float, target: Target) -> Counter[str]:
     await stop.wait()
     for task in tasks:
         if task.done():
-            task.result()  # A caller ends only by a bug of its own.
+            task.result()  # A caller that has ended has a bug: its error ends the program.
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return outcomes

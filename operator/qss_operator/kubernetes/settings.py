@@ -29,7 +29,8 @@ def parse_settings(
 ) -> OperatorSettings:
     """Parses the command line; absent options come from the chart's `QSS_...` variables."""
     parser = argparse.ArgumentParser(
-        prog="qss_operator", description="Brings QueryableStateStore resources to life."
+        prog="qss_operator",
+        description="Runs the stores that QueryableStateStore resources describe.",
     )
     add = parser.add_argument
     of = environment.get
@@ -102,7 +103,7 @@ def _add_access(parser: argparse.ArgumentParser, environment: Mapping[str, str])
     add(
         "--reviews-binding",
         default=of("QSS_REVIEWS_BINDING", ""),
-        help="the ClusterRoleBinding by which stores' pods may ask for reviews; empty: not ours",
+        help="the ClusterRoleBinding by which stores' pods may ask for reviews; empty: the operator does not manage it",
     )
 
 

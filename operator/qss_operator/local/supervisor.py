@@ -41,7 +41,7 @@ class PodSupervisor:
         on_change: Callable[[], None],
         template: Callable[[], str],
     ) -> None:
-        """`template` is what pods are made of now; another one than the pod's outdates it."""
+        """`template` tells the current template; a pod of another template is outdated."""
         self._state = state
         self._store = store
         self._ordinal = ordinal

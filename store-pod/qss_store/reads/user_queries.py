@@ -68,7 +68,9 @@ def plan_fold(
     source = _guarded(name, lambda: make().source)
     plan = plan_of(decode_query(_encoded(name, source)), codec, times)
     if not isinstance(plan, RowsPlan):
-        raise StoreError(f"{name}: its source is no query of rows: {source}")
+        raise StoreError(
+            f"the source of query type {name} must be a query that returns rows; it is {source}"
+        )
     return FoldPlan(name, make, plan)
 
 
@@ -122,4 +124,7 @@ def _encoded(name: str, result: Mapping[str, Any] | Any) -> msgspec.Raw:
     try:
         return msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"{name}: JSON cannot say {type(result).__name__}: {error}") from error
+        kind = type(result).__name__
+        raise StoreError(
+            f"query type {name} returned a {kind} that cannot be encoded as JSON: {error}"
+        ) from error

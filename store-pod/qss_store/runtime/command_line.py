@@ -13,7 +13,7 @@ from qss_store.runtime.settings import Settings
 
 # Where Kubernetes puts a pod's own token and the API server's authority.
 _PREFIX = "QSS_"
-_CLOSE = 0.75  # A name of a setting that is less like the given one is no help.
+_CLOSE = 0.75  # A setting is suggested only where its name is at least so similar.
 # These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
     {
@@ -66,10 +66,16 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     access.add_argument("--namespace", type=_name, help="the store's namespace")
     _add_audiences(access)
     access.add_argument(
-        "--peer-service-account", type=_name, metavar="NAME", help="that of the store's own pods"
+        "--peer-service-account",
+        type=_name,
+        metavar="NAME",
+        help="the account of the store's own pods",
     )
     access.add_argument(
-        "--peer-token-file", type=Path, metavar="FILE", help="what this pod shows to its peers"
+        "--peer-token-file",
+        type=Path,
+        metavar="FILE",
+        help="the file with the token for requests to other pods",
     )
     access.add_argument(
         "--operator-service-account",

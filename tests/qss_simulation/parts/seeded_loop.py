@@ -82,9 +82,11 @@ class SeededLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now_s = 0.0
         self.turns = 0
-        self.rates: dict[str, float] = {}  # Of the clocks of machines; 1 where nothing is said.
+        self.rates: dict[str, float] = {}  # The rates of the machines' clocks; by default 1.
         self.work_s: dict[str, float] = {}  # The mean time of a machine's work in threads.
-        self.sync_s: dict[str, float] = {}  # That of its syncs, which have threads of their own.
+        self.sync_s: dict[
+            str, float
+        ] = {}  # The mean time of its syncs, which have threads of their own.
         self._random = random
         self._draw = random.random
         self._bits = random.getrandbits

@@ -96,7 +96,7 @@ class Deletion:
         )
 
     async def run_round(self, store: Object) -> str | None:
-        """Does the next step; returns what it waits for, at most once in a while."""
+        """Does the next step; returns the reason of a wait, seldom, and None else."""
         waits = await self._next_step(store)
         now_s = self._clock.monotonic_s()
         if waits is None or now_s < self._told_next_s:

@@ -68,7 +68,7 @@ class Nodes:
 
 
 def node_of(found: Object) -> Node:
-    """What the API server's object says of a node."""
+    """The state of a node, as its object at the API server tells it."""
     labels = found["metadata"].get("labels") or {}
     is_cordoned = (found.get("spec") or {}).get("unschedulable") is True
     return Node(labels=labels, is_cordoned=is_cordoned)

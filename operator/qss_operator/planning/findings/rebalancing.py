@@ -98,7 +98,7 @@ class Rebalance:
         return no, NOTHING_TO_MOVE, said
 
     def _at_rest(self, closed: list[str]) -> str:
-        """What to say while nothing moves, and nothing waits for a pod."""
+        """The message while nothing moves and nothing waits for a pod."""
         said = "; ".join(closed) or "every replica is where it should be"
         if self.without_room:
             said = f"replicas stay on pods that are to be removed, by the rule {ENOUGH_ROOM}"

@@ -32,8 +32,8 @@ class Changes:
     begun: Replicas = _NONE
     done: Replicas = _NONE
     cancelled: Replicas = _NONE
-    removed: Replicas = _NONE  # Without those of moves that were cancelled.
-    left_sync: Replicas = _NONE  # They are replicas still; without actives that were replaced.
+    removed: Replicas = _NONE  # Not by a cancelled move.
+    left_sync: Replicas = _NONE  # They stay replicas, and were no replaced actives.
     rejoined: Replicas = _NONE  # They are in sync again.
     joining: Replicas = _NONE
 

@@ -233,7 +233,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         caller=Caller.READER,
         handler=lambda api: api.versions.of_all,
         operation=Operation(
-            summary="Refused: versions are asked for key by key. UNKNOWN_QUERY_TYPE.",
+            summary="Always answers UNKNOWN_QUERY_TYPE: a request for versions names one key.",
             answers={},
             statuses=(400, 404),
         ),
@@ -243,8 +243,8 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         caller=Caller.READER,
         handler=lambda api: api.queries.count,
         operation=Operation(
-            summary="How many keys there are, by RocksDB's estimate or (exact) counted; null where "
-            "a partition did not answer.",
+            summary="Returns the number of keys: an estimate, or with `exact` a count. It is null "
+            "if a partition did not answer.",
             answers={JSON: ref("Count")},
             parameters=COUNT_PARAMETERS,
             statuses=(*_WHOLE, 429),

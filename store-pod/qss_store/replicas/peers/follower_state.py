@@ -1,4 +1,4 @@
-"""What an active knows of one other replica of its partition, in one epoch."""
+"""The state of one other replica of a partition, as its active knows it in one epoch."""
 
 from dataclasses import dataclass
 

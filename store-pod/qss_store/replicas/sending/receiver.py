@@ -77,8 +77,8 @@ class Receiver:
         view = replica.view
         if view is None or view.sequence != request.sequence:
             return CompareAnswer(digest=None)
-        if not 0 <= request.part < len(parts_of(view)):
-            raise MalformedRequestError("the store has no such part")
+        if not 0 <= request.part < (parts := len(parts_of(view))):
+            raise MalformedRequestError(f"part {request.part} is not one of the {parts} parts")
         try:
             digest = digest_between(
                 view, request.part, request.after, request.last_key, request.rows
@@ -88,7 +88,9 @@ class Receiver:
         return CompareAnswer(digest=digest)
 
     async def unlike(self, request: UnlikeRequest) -> Done:
-        """Whether this pod's standby has other rows than other replicas: it tells it once active.
+        """Records whether the rows of this standby differ from those of other replicas.
+
+        It reports that once it is the active.
 
         Raises as `compare`.
         """
