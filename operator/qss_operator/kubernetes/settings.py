@@ -103,7 +103,8 @@ def _add_access(parser: argparse.ArgumentParser, environment: Mapping[str, str])
     add(
         "--reviews-binding",
         default=of("QSS_REVIEWS_BINDING", ""),
-        help="the ClusterRoleBinding by which stores' pods may ask for reviews; empty: the operator does not manage it",
+        help="the ClusterRoleBinding by which stores' pods may ask for reviews; "
+        "empty: the operator does not manage it",
     )
 
 
