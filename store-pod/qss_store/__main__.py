@@ -35,7 +35,7 @@ from qss_store.http.internal.app import make_internal_app
 from qss_store.http.ops import make_ops_app
 from qss_store.http.query.app import make_query_app
 from qss_store.http.server import make_runner
-from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.migration_pacing import Migrator
 from qss_store.replicas.opening.leaving import Leaving
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime import log_format as logs

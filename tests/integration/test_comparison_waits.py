@@ -8,7 +8,7 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.sending.row_comparison import RowComparison
+from qss_store.replicas.transfer.row_comparison import RowComparison
 from qss_store.replication.messages import COMPARE_PATH, UNLIKE_PATH
 from qss_store.runtime.peer_client import PeerSession
 from qss_testing.faults.unlike_rows import (

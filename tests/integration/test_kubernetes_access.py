@@ -13,8 +13,8 @@ from qss_operator.kubernetes.api.errors import UnauthorizedError
 from qss_operator.kubernetes.api.kinds import EVENTS, LEASES, STORES
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.api.retries import RetryLimits
+from qss_operator.kubernetes.events.event_limits import EventType, Subject
 from qss_operator.kubernetes.events.poster import Events
-from qss_operator.kubernetes.events.rules import EventType, Subject
 from qss_operator.kubernetes.leadership.lease import Leadership
 from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
 from qss_testing.fakes.toy_api_server import ToyApiServer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qss_core.model import StoreType
-from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.migration_pacing import Migrator
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import Api
 from qss_testing.pods.stores import Cluster, Put, configuration

@@ -10,7 +10,7 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, PartitionId, Sequence, StoreType
 from qss_core.wire.retirement import RetireRequest
-from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.migration_pacing import Migrator
 from qss_store.runtime.settings import Settings
 from qss_testing.faults.unlike_rows import (
     KEYS,

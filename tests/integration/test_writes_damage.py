@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Epoch, Ordinal, PartitionId
 from qss_core.wire.messages import partition_commit
-from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.migration_pacing import Migrator
 from qss_store.replication.entries import encode_entry, encode_offset
 from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.commit_writer import APPLYING

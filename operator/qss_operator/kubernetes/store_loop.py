@@ -18,8 +18,8 @@ from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES, Kind
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.cluster import KubernetesCluster
+from qss_operator.kubernetes.events.event_limits import EventType, Subject
 from qss_operator.kubernetes.events.poster import Events
-from qss_operator.kubernetes.events.rules import EventType, Subject
 from qss_operator.kubernetes.events.status_events import news_of
 from qss_operator.kubernetes.events.story import Story
 from qss_operator.kubernetes.failure_status import refused_status, troubled_status
@@ -30,7 +30,8 @@ from qss_operator.kubernetes.objects.deletion import Deletion
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.objects.nodes import Nodes
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
-from qss_operator.kubernetes.resources import (
+from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
+from qss_operator.kubernetes.status_writer import (
     KubernetesResources,
     degraded_reason,
     published_status,
@@ -38,7 +39,6 @@ from qss_operator.kubernetes.resources import (
     serves,
     unsupported_lines,
 )
-from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.findings.wishes import UNSUPPORTED
 from qss_operator.planning.membership.changes import Changes, changes_of

@@ -6,8 +6,8 @@ waits until the stores are ready.
 1. `prepare` reads the YAML files, checks them by the rules of the CRD, and compares them with the
    stored resources. `run` takes the lock of the state directory (`directory`) and stores them.
 2. `run` starts a task for each store. `rounds` runs the store's rounds: the same reconciler as on
-   Kubernetes, with `resources` and `cluster` as its ports.
-3. `resources` reads the stored resource and writes the status. `cluster` starts the pods: one
+   Kubernetes, with `status_writer` and `cluster` as its ports.
+3. `status_writer` reads the stored resource and writes the status. `cluster` starts the pods: one
    `supervisor` for each, which starts its pod again after its end, with the pauses of `backoff`.
 4. A round ends with the new status in a file. The next one begins after a pause, or when a pod has
    started or ended, or when the resource has changed.

@@ -19,9 +19,9 @@ from qss_operator.local.cluster import POD_COMMAND, LocalCluster
 from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.prepare import prepare, store, telling_differences
-from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
 from qss_operator.local.status.present import unless_old
+from qss_operator.local.status_writer import LocalResources
 from qss_operator.local.stop import mark_stopped
 from qss_operator.local.supervisor import WRONG_SETTINGS
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND

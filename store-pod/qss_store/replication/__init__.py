@@ -16,6 +16,6 @@
 `log` has the rules of one log: how it grows, what may be applied, how it is cut, and which epochs
 it takes. The other modules, but for `entries` and `digest`, are for partitions with standbys.
 
-`replicas.changelog` keeps a log on disk, `replicas.peers` and `replicas.sending` carry out what is
+`replicas.changelog` keeps a log on disk, `replicas.peers` and `replicas.transfer` carry out what is
 decided here.
 """

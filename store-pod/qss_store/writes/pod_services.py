@@ -10,11 +10,11 @@ from qss_client.clock import Clock
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.replicas.sending.receiver import Receiver
-from qss_store.replicas.sending.row_comparison import RowComparison
-from qss_store.replicas.sending.senders import Senders
-from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
-from qss_store.replicas.sending.snapshots import Snapshots
+from qss_store.replicas.transfer.receiver import Receiver
+from qss_store.replicas.transfer.row_comparison import RowComparison
+from qss_store.replicas.transfer.senders import Senders
+from qss_store.replicas.transfer.snapshot_copies import SnapshotCopies
+from qss_store.replicas.transfer.snapshots import Snapshots
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport

@@ -27,8 +27,8 @@ from qss_operator.local.directory.files import holds_files, read_yaml, write_yam
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import resource_of
 from qss_operator.local.processes import signal_process
-from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
+from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.model import (
     ClusterState,
     Endpoints,

@@ -35,7 +35,7 @@ from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import SimulatedDisk
 from qss_simulation.parts.network import Network, Request, SimulatedTransport
 from qss_simulation.parts.store_type import extensions_of, wrong_index_rows
-from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.migration_pacing import Migrator
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.sending.row_comparison import RowComparison
+from qss_store.replicas.transfer.row_comparison import RowComparison
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_testing.fakes.virtual_time import SetClock

@@ -115,10 +115,10 @@ PLANTS = (
     ),
     Plant.of(
         "the migration rests for minutes",
-        f"{_STORE}/replicas/migrator.py",
+        f"{_STORE}/replicas/migration_pacing.py",
         "min(step_s, _STEP_MAX_S) * ",
         "step_s * ",
-        "tests/unit/qss_store/replicas/test_migrator.py",
+        "tests/unit/qss_store/replicas/test_migration_pacing.py",
     ),
     Plant.of(
         "a full volume takes a new partition",

@@ -14,9 +14,9 @@ _SCRUBBER = "tests/integration/test_scrubber.py"
 _ROWS = "tests/integration/test_row_comparison.py"
 _ALARM = f"{_STORE}/replicas/peers/unlike_alarm.py"
 _WAITS = "tests/integration/test_comparison_waits.py"
-_COMPARISON = f"{_STORE}/replicas/sending/row_comparison.py"
+_COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
-_RECEIVER = f"{_STORE}/replicas/sending/receiver.py"
+_RECEIVER = f"{_STORE}/replicas/transfer/receiver.py"
 
 DAMAGE_PLANTS = (
     Plant.of(
@@ -36,7 +36,7 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "a damaged active has its copy copied again",
-        f"{_STORE}/replicas/sending/peer_sender.py",
+        f"{_STORE}/replicas/transfer/peer_sender.py",
         "            if append is not None and replica.health.damage is not None:\n",
         "            if append is not None and replica.health.failure is not None:\n",
         f"{_FAILURES}::test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once",

@@ -10,7 +10,7 @@ import yaml
 from qss_core.model import PARTITIONS_MAX
 from qss_core.spec.resource import POD_ORDINALS_MAX, RebalanceSpec
 from qss_operator.kubernetes.access.review_accounts import ALL_MAX, NAMESPACE_MAX
-from qss_operator.kubernetes.events.rules import EventLimits
+from qss_operator.kubernetes.events.event_limits import EventLimits
 from qss_operator.kubernetes.rounds import ROUND_S
 from qss_operator.kubernetes.settings import parse_settings
 from qss_operator.planning.shares import OVERLOAD, POD_REPLICAS_MAX

@@ -7,9 +7,9 @@
    too: `objects.children_apply` tells `store_loop` of them.
 2. `store_loop` gives events to `poster`, which puts them into a queue of 256 and returns at once.
    If the queue is full, the event is dropped.
-3. A task of `poster` takes them from the queue. `rules` says whether an event repeats one of the
-   last ten minutes: then the object at the API server gets a higher count. `rules` also limits
-   events to ten a minute for each store, and makes the bodies.
+3. A task of `poster` takes them from the queue. `event_limits` says whether an event repeats one
+   of the last ten minutes: then the object at the API server gets a higher count. `event_limits`
+   also limits events to ten a minute for each store, and makes the bodies.
 
 Nothing waits for an event, and no failure to post is raised: the first failure in a row is a
 warning in the log, the others are debug lines. The memory of repetitions is bounded and ends with

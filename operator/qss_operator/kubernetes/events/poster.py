@@ -13,7 +13,7 @@ from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.errors import NotFoundError
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.kubernetes.events.rules import (
+from qss_operator.kubernetes.events.event_limits import (
     MINUTE_S,
     EventKey,
     EventLimits,

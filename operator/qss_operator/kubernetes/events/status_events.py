@@ -1,6 +1,6 @@
 """The events of a new status: conditions whose status or reason changed. Pure."""
 
-from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.kubernetes.events.event_limits import EventType
 from qss_operator.planning.findings.rebalancing import (
     DRAINING,
     NODE_CORDONED,

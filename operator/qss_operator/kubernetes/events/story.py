@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from qss_core.model import PartitionId, StoreName
 from qss_core.text import listed
-from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.kubernetes.events.event_limits import EventType
 from qss_operator.planning.membership.changes import Changes, Led, Replica
 
 _CHAPTER_S = 60.0

@@ -46,7 +46,7 @@ from qss_operator.kubernetes.objects.volumes import (
     growth_refused,
     plan_growth,
 )
-from qss_operator.kubernetes.resources import unsupported_lines
+from qss_operator.kubernetes.status_writer import unsupported_lines
 from qss_operator.planning.findings.evictions import may_evict
 from qss_operator.planning.findings.wishes import RESIZE_REFUSED, UNSUPPORTED
 from qss_operator.planning.model import (

@@ -7,7 +7,7 @@
 2. `epochs` makes the first change that a partition needs: a loss that a person accepted, a
    successor of an active that cannot act (`failover`), the end of a standby that is silent, has no
    data, or restarts next, an epoch for an active that started again, a learner that has caught up.
-   Before most of these, a pod that is being ended (`leaving`) hands over its actives, and then
+   Before most of these, a pod that is being ended (`handover`) hands over its actives, and then
    leaves the in-sync sets. `standby_state` says which standby may become the active.
 3. Partitions without such a change move one step towards the pods that the spec, a restart or a
    person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.

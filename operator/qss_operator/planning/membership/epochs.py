@@ -19,7 +19,7 @@ from qss_operator.planning.membership.failover import (
     is_impaired,
     successor_of,
 )
-from qss_operator.planning.membership.leaving import handed_over
+from qss_operator.planning.membership.handover import handed_over
 from qss_operator.planning.membership.moves import moved, targets_of
 from qss_operator.planning.membership.restarts import NextRestart, next_restart
 from qss_operator.planning.membership.standby_state import leaving_pods

@@ -7,8 +7,8 @@ from aiohttp import hdrs, web
 
 from qss_store.http.large_answers import patience
 from qss_store.http.middleware import BodyPace, read_body, takes_memory
-from qss_store.replicas.sending.receiver import Receiver
-from qss_store.replicas.sending.snapshots import Snapshots
+from qss_store.replicas.transfer.receiver import Receiver
+from qss_store.replicas.transfer.snapshots import Snapshots
 from qss_store.replication.frames import FRAME_BYTES_MAX, frames_bytes
 from qss_store.replication.messages import (
     AppendRequest,

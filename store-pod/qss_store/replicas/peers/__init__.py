@@ -17,7 +17,7 @@ An active sends nothing before its own disk keeps the epoch. A replica that is o
 the promises of its follower: the pod holds them.
 
 `freshness` tells how long ago a follower was level with its active. `send_signal` wakes the senders
-of the pod (`replicas.sending`), which this package does not import. `unlike_alarm` keeps, in the
+of the pod (`replicas.transfer`), which this package does not import. `unlike_alarm` keeps, in the
 database, that other replicas have other rows.
 
 Tests: `test_freshness` (unit), `test_follower_replica`, `test_standbys`, `test_standbys_failures`,

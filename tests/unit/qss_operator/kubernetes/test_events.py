@@ -11,8 +11,7 @@ from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.errors import ForbiddenError, NotFoundError
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.kubernetes.events.poster import Events
-from qss_operator.kubernetes.events.rules import (
+from qss_operator.kubernetes.events.event_limits import (
     EventLimits,
     EventMemory,
     EventType,
@@ -20,6 +19,7 @@ from qss_operator.kubernetes.events.rules import (
     Subject,
     bounded,
 )
+from qss_operator.kubernetes.events.poster import Events
 from qss_testing.fakes.virtual_time import LoopClock, run_in_virtual_time
 
 WORDS = Subject(kind=STORES, namespace="shop", name="words", uid="u1")

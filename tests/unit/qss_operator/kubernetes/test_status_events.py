@@ -1,6 +1,6 @@
 """Changes of a status that become events."""
 
-from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.kubernetes.events.event_limits import EventType
 from qss_operator.kubernetes.events.status_events import news_of
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 

@@ -1,7 +1,7 @@
 """The changes of an assignment become events, at most one of a reason in a minute."""
 
 from qss_core.model import Ordinal, PartitionId, StoreName
-from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.kubernetes.events.event_limits import EventType
 from qss_operator.kubernetes.events.story import Story
 from qss_operator.planning.membership.changes import Changes, Led
 

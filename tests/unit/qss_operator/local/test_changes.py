@@ -26,7 +26,7 @@ from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import kill_pod
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.resources import LocalResources
+from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_testing.clients.qss_command import STORE, manifest

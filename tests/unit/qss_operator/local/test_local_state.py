@@ -14,7 +14,7 @@ from qss_operator.local.directory.files import overwrite_yaml, read_yaml, write_
 from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports, is_free
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.resources import LocalResources
+from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.model import StoreStatus
 from qss_testing.fakes.control_world import resource_of
 from qss_testing.fakes.simulated_pod import STORE

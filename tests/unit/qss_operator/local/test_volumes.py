@@ -21,7 +21,7 @@ from qss_operator.local.prepare import (
     resource_of,
     stored_files,
 )
-from qss_operator.local.resources import LocalResources
+from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.model import StoreStatus
 from qss_operator.resources.validation import validate_resource
 from qss_testing.clients.qss_command import STORE, manifest

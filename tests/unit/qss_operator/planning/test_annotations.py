@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from qss_core.model import Ordinal, PartitionId
-from qss_operator.kubernetes.resources import resource_of
+from qss_operator.kubernetes.status_writer import resource_of
 from qss_operator.planning.annotations import (
     ACTIVES_ANNOTATION,
     decode_actives,

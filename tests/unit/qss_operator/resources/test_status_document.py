@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_operator.kubernetes.resources import published_status
+from qss_operator.kubernetes.status_writer import published_status
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.planning.model import StoreStatus
 from qss_operator.resources.status_document import decode_status, encode_status

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import StoreError
-from qss_store.replicas.sending.copied_file import CopiedFile
+from qss_store.replicas.transfer.copied_file import CopiedFile
 
 
 def test_a_file_that_was_closed_before_a_thread_opens_it_stays_closed(tmp_path: Path) -> None:

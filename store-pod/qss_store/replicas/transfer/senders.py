@@ -6,7 +6,7 @@ from qss_client.clock import Clock
 from qss_core.model import Ordinal
 from qss_store.replicas.peers.send_signal import SendSignal
 from qss_store.replicas.registry import Registry
-from qss_store.replicas.sending.peer_sender import PeerSender
+from qss_store.replicas.transfer.peer_sender import PeerSender
 from qss_store.runtime.metrics import ReplicationMetrics
 from qss_store.runtime.peer_client import Transport
 

@@ -10,7 +10,7 @@ from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, Store
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import CopyReport
 from qss_store.replicas.pod import Pod
-from qss_store.replicas.sending.copied_file import CopiedFile
+from qss_store.replicas.transfer.copied_file import CopiedFile
 from qss_store.replication.messages import (
     SNAPSHOT_END_PATH,
     SNAPSHOT_PART_PATH,

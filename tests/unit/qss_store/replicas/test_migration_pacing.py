@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_store.replicas.migrator import pause_after
+from qss_store.replicas.migration_pacing import pause_after
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed
-from qss_store.replicas.sending.snapshot_copies import SnapshotCopies
+from qss_store.replicas.transfer.snapshot_copies import SnapshotCopies
 from qss_store.replication.follower import Append, StepBack, check_follows
 from qss_store.replication.messages import (
     DIGEST_VERSION,
