@@ -1,6 +1,5 @@
 """Fixtures with stores on the loopback, which are closed after each test."""
 
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 StartCluster = Callable[..., Awaitable[Cluster]]
-
-# No test trusts the certificates of the machine, which each pod would read when it starts.
-os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 @pytest.fixture
