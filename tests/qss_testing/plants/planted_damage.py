@@ -16,6 +16,8 @@ _ALARM = f"{_STORE}/replicas/peers/unlike_alarm.py"
 _WAITS = "tests/integration/test_comparison_waits.py"
 _COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
+_LOSSES = "operator/qss_operator/planning/losses.py"
+_LOSSES_TEST = "tests/unit/qss_operator/planning/test_losses.py"
 _RECEIVER = f"{_STORE}/replicas/transfer/receiver.py"
 
 DAMAGE_PLANTS = (
@@ -269,6 +271,29 @@ DAMAGE_PLANTS = (
         "        return partition",
         "tests/integration/test_replication_bad_input.py"
         "::test_an_active_of_another_epoch_tells_of_no_unlike_rows",
+    ),
+    Plant.of(
+        "the operator compares no sequences of partitions",
+        _LOSSES,
+        "        why = unopened or _why_behind_of(observation, entry, report)\n",
+        "        why = unopened\n",
+        f"{_LOSSES_TEST}::test_what_was_complete_a_round_ago_is_missed_also_where_the_pods_do_not_"
+        "say_so",
+    ),
+    Plant.of(
+        "a loss is accepted for any epoch",
+        _LOSSES,
+        "accepted.get(one.partition) == one.epoch\n",
+        "one.partition in accepted\n",
+        f"{_LOSSES_TEST}::test_an_annotation_that_names_another_epoch_or_nothing_does_nothing_and_is_"
+        "told",
+    ),
+    Plant.of(
+        "an accepted loss stays accepted for the next one",
+        _LOSSES,
+        "    return replace(entry, epoch=Epoch(entry.epoch + 1)) if taken else entry\n",
+        "    return entry\n",
+        f"{_LOSSES_TEST}::test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch",
     ),
 )
 
