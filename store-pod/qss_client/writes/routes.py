@@ -120,7 +120,7 @@ class Routes:
         for instance in (*instances[first:], *instances[:first]):
             if instance.ordinal in self._silent:
                 continue
-            if (yield from self._ask(instance, PROBE_TIMEOUT_S)):
+            if (yield from self._ask(instance, PROBE_TIMEOUT_S, CONNECT_TIMEOUT_S)):
                 break
         if self._is_other_store:
             raise failure
@@ -129,13 +129,18 @@ class Routes:
                 if instance.ordinal in self._silent:
                     yield from self._ask(instance, again_s)
 
-    def _ask(self, instance: Instance, timeout_s: float) -> Exchange[bool]:
-        """Takes newer routes from a pod; returns whether it answers."""
+    def _ask(
+        self, instance: Instance, timeout_s: float, connect_timeout_s: float | None = None
+    ) -> Exchange[bool]:
+        """Takes newer routes from a pod; returns whether it answers.
+
+        One that a request waits for has the whole time for the connection, too.
+        """
         request = PodRequest(
             method="GET",
             url=f"{instance.changelog}/state/instances/{self._metadata.definition.name}",
             timeout_s=timeout_s,
-            connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+            connect_timeout_s=connect_timeout_s,
             tell_after_s=TELL_AFTER_S,
         )
         try:

@@ -99,8 +99,7 @@ def _next(
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
-    # Nor may a learner that counts hold writers up once its pod ends.
-    if active.asks_for_epoch or ending & set(active.caught_up) - set(entry.in_sync):
+    if active.asks_for_epoch or _holds_up(observation.reports, entry, active):
         return replace(entry, epoch=_after(entry))
     joining = [
         pod
@@ -183,6 +182,15 @@ def _follows(
         and not replica.is_damaged
         and (active.has_damage or not replica.has_damage)
     )
+
+
+def _holds_up(reports: Reports, entry: PartitionConfiguration, active: ReplicaReport) -> bool:
+    """Whether a learner counts whose pod was told to stop: writers would wait for it once it ends.
+
+    A pod that was not told, as one whose kubelet is away, would count again in each epoch.
+    """
+    learners = set(active.caught_up) - set(entry.in_sync)
+    return any((report := reports.get(pod)) is not None and report.is_leaving for pod in learners)
 
 
 def _gives_up_standbys(observation: Observation, entry: PartitionConfiguration) -> bool:

@@ -197,6 +197,26 @@ def test_where_nobody_takes_a_connection_the_other_pods_are_asked_at_once(begin:
     assert moved == replace(request, url=request.url.replace("pod-1", "pod-2"))
 
 
+@coordinated
+def test_a_pod_that_takes_connections_late_has_up_to_a_second_for_that_of_a_question(
+    begin: Begin,
+) -> None:
+    """The request takes that connection then: a pod may be far away, or drop first packets."""
+    exchange = begin(metadata(1, 2, 0))
+    request = asked(next(exchange))
+    late = not_connected(request.url, TimeoutError(), CONNECT_TIMEOUT_S)
+    late.__cause__ = TimeoutError()
+    assert paused(after(exchange, late)) is late
+    limits: list[float] = []
+    for _ in range(5):
+        after(exchange, REFRESH)
+        question = asked(after(exchange, answer(metadata(1, 2, 0))))
+        assert pod_of(question) == "pod-1"
+        limits.append(min(question.timeout_s, question.connect_timeout_s or question.timeout_s))
+        assert paused(after(exchange, late)) is late
+    assert limits == [0.1, 0.2, 0.4, 0.8, PROBE_TIMEOUT_S]
+
+
 def pods_asked(
     known: StoreMetadata, outcome: Callable[[PodRequest], HttpAnswer | StoreError]
 ) -> set[str]:

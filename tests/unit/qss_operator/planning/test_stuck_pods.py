@@ -101,6 +101,20 @@ def test_a_pod_that_does_not_end_and_answers_still_has_no_copy_that_counts(state
     assert all(1 not in entry.in_sync for entry in assignment_of(world)), "it holds up nothing"
 
 
+def test_the_learners_of_a_pod_that_does_not_end_and_answers_take_no_epochs() -> None:
+    """Nobody told its process to stop: its learners catch up, and count again in each epoch."""
+    world = outdated(replicas=3, standbys=1, partitions=3)
+    world.stuck = {1}
+    for _ in range(_ROUNDS):
+        restarted_next(world)
+    settled = assignment_of(world)
+    assert any(1 in entry.replicas for entry in settled)
+    assert all(1 not in entry.in_sync for entry in settled)
+    for _ in range(_ROUNDS):
+        restarted_next(world)
+    assert assignment_of(world) == settled
+
+
 def test_the_roll_goes_on_once_the_copies_of_a_lost_pod_are_made_elsewhere() -> None:
     world = outdated(replicas=3, standbys=1, partitions=6)
     stick(world, 2, silent_s=601.0)
