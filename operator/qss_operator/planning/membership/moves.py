@@ -92,8 +92,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
         return Targets(waits_for=f"{', '.join(older)} to restart with a program that has standbys")
     short_of_room = pods_without_room(observation, entries, placements)
     if short_of_room:
-        kept = {number for number, one in entries.items() if max(one.replicas) < spec.replicas}
-        placements = {number: placements[number] for number in kept}
+        placements |= _without_removals(observation, entries, restart, pins)
     return Targets(
         placements=placements,
         without_room=tuple(short_of_room),
@@ -198,6 +197,24 @@ def _without_actives_on(
         rest = [other for other in one.replicas if other != active]
         found.append(changed(one, active=active, replicas=(active, *rest)))
     return tuple(found)
+
+
+def _without_removals(
+    observation: Observation,
+    entries: Entries,
+    restart: NextRestart,
+    pins: Mapping[PartitionId, Ordinal],
+) -> dict[PartitionId, Placement]:
+    """The placements of partitions on pods that go: the replicas stay, and actives may move."""
+    placed: Iterable[Placement] = [
+        Placement(partition=number, active=entry.active, replicas=entry.replicas)
+        for number, entry in entries.items()
+        if max(entry.replicas) >= observation.resource.spec.replicas
+    ]
+    if restart.is_rolling:
+        placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)
+    here = {number: pod for number, pod in pins.items() if pod in entries[number].replicas}
+    return {one.partition: _with_pin(one, here) for one in placed}
 
 
 def moved(observation: Observation, entries: Entries, targets: Targets) -> Entries:

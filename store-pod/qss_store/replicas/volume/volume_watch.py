@@ -18,7 +18,7 @@ from qss_store.runtime.blocking import run_blocking
 _LOG = logging.getLogger(__name__)
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
-_LOOKS_OF_A_MEASUREMENT = 10  # The files are counted at each tenth look.
+_LOOKS_OF_A_MEASUREMENT = 10  # The files are counted after each ten looks.
 _MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
 _FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
@@ -42,7 +42,24 @@ class VolumeWatch:
         A volume that answers nothing but errors for half a minute is gone, too: a pod that stayed
         would refuse all writes, beside standbys that may take them.
         """
-        misses = failures = looks = 0
+        # All threads may wait for a slow volume: no look waits for one.
+        measuring = asyncio.create_task(self._measure(), name="volume-use")
+        try:
+            await self._look_until_gone(tell)
+        finally:
+            measuring.cancel()
+            await asyncio.gather(measuring, return_exceptions=True)
+
+    async def _measure(self) -> None:
+        while True:
+            try:
+                self.use = await run_blocking(volume_use, self._path)
+            except Exception:  # noqa: BLE001 the top of a task.
+                _LOG.exception("measuring the volume failed, and is tried again")
+            await asyncio.sleep(_LOOKS_OF_A_MEASUREMENT * self._look_every_s)
+
+    async def _look_until_gone(self, tell: Callable[[], Awaitable[None]]) -> None:
+        misses = failures = 0
         while misses < _MISSES_MAX and failures < _FAILURES_MAX:
             gone = self.is_gone()
             misses = misses + 1 if gone else 0
@@ -50,11 +67,8 @@ class VolumeWatch:
             try:
                 if self.look():
                     await tell()
-                if looks % _LOOKS_OF_A_MEASUREMENT == 0:
-                    self.use = await run_blocking(volume_use, self._path)
             except Exception:  # noqa: BLE001 the top of a task.
                 _LOG.exception("looking at the volume failed, and is tried again")
-            looks += 1
             await asyncio.sleep(self._look_every_s)
 
     def is_gone(self) -> bool | None:

@@ -8,7 +8,14 @@ import pytest
 from qss_core.wire.replica_reports import VolumeUse
 from qss_operator.planning.model import ConditionStatus, ConditionType
 from qss_operator.planning.plan import plan
-from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    World,
+    assignment_of,
+    outdated,
+    resource_of,
+    restarted_next,
+    spec_of,
+)
 
 GIB = 1024**3
 
@@ -100,3 +107,15 @@ def test_moves_between_pods_that_stay_need_no_room_by_this_rule() -> None:
     world.scale(3)
     world.settle(60)
     assert replicas_on(world, 2) == 2
+
+
+def test_pods_restart_while_the_replicas_of_one_that_goes_stay() -> None:
+    """Their actives are handed over before, also those of partitions that the pod has."""
+    world = outdated(replicas=3, standbys=1, partitions=6)
+    for pod in world.pods:
+        pod.volume = VolumeUse(room_bytes=GIB // 2, data_bytes=2 * GIB)
+    held = replicas_on(world, 2)
+    ask_for(world, replicas=2, standbys=1, partitions=6)
+    restarted = [pod for _ in range(100) for pod in restarted_next(world)]
+    assert sorted(restarted) == [0, 1, 2]
+    assert replicas_on(world, 2) == held

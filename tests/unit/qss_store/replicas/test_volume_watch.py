@@ -4,6 +4,8 @@ import asyncio
 import errno
 import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,23 @@ async def test_the_watch_ends_where_the_volume_is_gone(tmp_path: Path) -> None:
     volume.rmdir()
     async with asyncio.timeout(10):
         await looking
+
+
+async def test_the_watch_needs_no_thread_to_see_that_the_volume_is_gone(tmp_path: Path) -> None:
+    """All threads of a pod may wait for a slow volume, and files are counted in one of them."""
+    volume, ends = tmp_path / "data", threading.Event()
+    volume.mkdir()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    waiting = asyncio.get_running_loop().run_in_executor(None, ends.wait)
+    watch = VolumeWatch(volume, look_every_s=0.0)
+    assert not watch.is_gone()
+    volume.rmdir()
+    try:
+        async with asyncio.timeout(10):
+            await watch.run(lambda: asyncio.sleep(0))
+    finally:
+        ends.set()
+        await waiting
 
 
 def test_the_use_of_a_volume_counts_each_file_once_and_no_others(tmp_path: Path) -> None:
