@@ -104,7 +104,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             (internal_app, arguments.internal_port, tls, LISTENER_LIMITS),
             (query_app, arguments.query_port, tls, LISTENER_LIMITS),
         ]
-        looking = asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room")
+        looking = asyncio.create_task(pod.room.run(pod.report_feed.tell), name="volume-room")
         looking.add_done_callback(lambda _: stop.set())
         looking.add_done_callback(lambda _: stop_now.set())
         tasks = [looking, asyncio.create_task(sweeper.watch_loop(), name="watch-loop")]
@@ -128,7 +128,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         )
         tune_interpreter()
         await stop.wait()
-        await Leaving(pod.ordinal, pod.registry.replicas, pod.news, clock, settings).run(stop_now)
+        replicas = pod.registry.replicas
+        await Leaving(pod.ordinal, replicas, pod.report_feed, clock, settings).run(stop_now)
         if is_gone := looking.done():
             _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
         _LOG.info("pod %s stops", pod.name)

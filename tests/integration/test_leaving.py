@@ -21,7 +21,7 @@ _LONG_S = 60.0
 def leaving_of(cluster: WriteCluster, pod: int, *, max_s: float, unheard_s: float) -> Leaving:
     held = cluster.pods[pod].pod
     settings = Settings(leave_max_s=max_s, leave_unheard_s=unheard_s)
-    return Leaving(held.ordinal, held.registry.replicas, held.news, SystemClock(), settings)
+    return Leaving(held.ordinal, held.registry.replicas, held.report_feed, SystemClock(), settings)
 
 
 @asynccontextmanager
@@ -78,7 +78,9 @@ async def test_a_pod_on_which_nothing_counts_takes_connections_for_a_while(tmp_p
         await cluster.assign([configuration(0, 0, epoch=3)])
         held = cluster.pods[0].pod
         settings = Settings(leave_max_s=_LONG_S, leave_min_s=_LONG_S)
-        leaving = Leaving(held.ordinal, held.registry.replicas, held.news, SystemClock(), settings)
+        leaving = Leaving(
+            held.ordinal, held.registry.replicas, held.report_feed, SystemClock(), settings
+        )
         assert leaving.counted() == []
         hurry = asyncio.Event()
         ends = asyncio.create_task(leaving.run(hurry))

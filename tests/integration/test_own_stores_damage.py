@@ -81,14 +81,14 @@ async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path)
     try:
         pod = (await cluster.start_pod(0)).pod
         assert not pod.is_ready  # The pod builds indexes.
-        replica, before = pod.registry.replicas[SPOILT], pod.news.version
+        replica, before = pod.registry.replicas[SPOILT], pod.report_feed.version
         assert isinstance(replica.engine, SpoiltWhenTold)
         asked = replica.append(Barrier())  # It has to be applied after the indexes are built.
         replica.engine.is_spoilt = True
         with pytest.raises(CorruptionError, match="a block is damaged"):
             await asked
-        # The pod has news for the operator.
-        await wait_until_async(lambda: pod.news.version > before)
+        # The pod's report for the operator changed.
+        await wait_until_async(lambda: pod.report_feed.version > before)
         assert SPOILT not in pod.registry.replicas
         with pytest.raises(CorruptionError, match="is lost: a block is damaged"):
             pod.registry.local(SPOILT)

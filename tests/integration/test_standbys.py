@@ -268,7 +268,7 @@ async def test_a_learner_of_a_pod_that_was_told_to_stop_does_not_begin_to_count(
     async with replicated(tmp_path) as cluster:
         writer = cluster.writer(0)
         epoch = await writer.epoch()
-        leaving = cluster.pods[1].pod.news
+        leaving = cluster.pods[1].pod.report_feed
         leaving.is_leaving = True
         await lead(cluster, 0, 3, learners=[1])
         active, learner = replica_of(cluster, 0), replica_of(cluster, 1)

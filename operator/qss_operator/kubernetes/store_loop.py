@@ -18,10 +18,10 @@ from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES, Kind
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.cluster import KubernetesCluster
+from qss_operator.kubernetes.events.change_events import ChangeEvents
 from qss_operator.kubernetes.events.event_limits import EventType, Subject
 from qss_operator.kubernetes.events.poster import Events
-from qss_operator.kubernetes.events.status_events import news_of
-from qss_operator.kubernetes.events.story import Story
+from qss_operator.kubernetes.events.status_events import events_of
 from qss_operator.kubernetes.failure_status import refused_status, troubled_status
 from qss_operator.kubernetes.leadership.health import Health
 from qss_operator.kubernetes.names import StoreNames
@@ -101,7 +101,7 @@ class StoreLoop:
         self._refused = False  # Whether the last round went on after a refused action.
         self._subject: Subject | None = None
         self._changes = Changes()  # The last ones, with the moves that this process saw begin.
-        self._story = Story(store)
+        self._change_events = ChangeEvents(store)
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
         if self._cache.changed(kind, name, version):
@@ -303,10 +303,10 @@ class StoreLoop:
         )
         if (subject := self._subject) is None:
             return
-        for kind, reason, message in news_of(before, after):
+        for kind, reason, message in events_of(before, after):
             self._shared.events.post(subject, kind, reason, message)
-        for told in self._story.told(changes, self._shared.clock.monotonic_s()):
-            self._shared.events.post(subject, told.type, told.reason, told.message, told.chapter)
+        for event in self._change_events.of(changes, self._shared.clock.monotonic_s()):
+            self._shared.events.post(subject, event.type, event.reason, event.message, event.group)
 
     async def _refuse(self, store: Object, message: str) -> None:
         before = published_status(store)

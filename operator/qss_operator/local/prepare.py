@@ -74,18 +74,18 @@ def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> lis
     There are none while a `qss up` begins, as it has not told its stores yet.
     """
     running = state.running()
-    news, how = [], how_to_apply(state.option)
+    found, how = [], how_to_apply(state.option)
     for entry in prepared if running else ():
         if entry.stored is None or entry.name not in running:
-            news.append(f"store {entry.name} is not among those that run")
+            found.append(f"store {entry.name} is not among those that run")
             how = how_to_restart(state.option)
             continue
         if entry.stored["spec"] != entry.resource["spec"]:
-            news.append(f"store {entry.name} runs with an older spec")
+            found.append(f"store {entry.name} runs with an older spec")
         if changed := _changed_annotations(entry.stored, entry.resource):
             named = ", ".join(changed)
-            news.append(f"store {entry.name} runs without the annotations of its file: {named}")
-    return [*news, f"to run what the files say: {how}"] if news else []
+            found.append(f"store {entry.name} runs without the annotations of its file: {named}")
+    return [*found, f"to run what the files say: {how}"] if found else []
 
 
 def _changed_annotations(stored: dict[str, Any], resource: dict[str, Any]) -> list[str]:

@@ -90,20 +90,20 @@ def place(
     """
     assert sites, "a pod has to hold the partitions"
     copies = 1 + min(standbys, len(sites) - 1)
-    board = _Board(partitions, sites, previous, copies)
-    board.keep(copies)
-    board.fill(copies)
-    board.balance()
-    board.spread()
+    draft = _Draft(partitions, sites, previous, copies)
+    draft.keep(copies)
+    draft.fill(copies)
+    draft.balance()
+    draft.spread()
     before = {entry.partition: entry.active for entry in previous}
-    actives = choose_actives(board.holders, [site.ordinal for site in sites], before)
+    actives = choose_actives(draft.holders, [site.ordinal for site in sites], before)
     return tuple(
         Placement(
             partition=PartitionId(number),
             active=actives[number],
             replicas=tuple(sorted(pods, key=lambda pod: (pod != actives[number], pod))),
         )
-        for number, pods in enumerate(board.holders)
+        for number, pods in enumerate(draft.holders)
     )
 
 
@@ -127,7 +127,7 @@ def _open(sites: Sequence[Site]) -> list[Ordinal]:
     return sorted(site.ordinal for site in found)
 
 
-class _Board:
+class _Draft:
     """Replicas while they are being placed."""
 
     def __init__(

@@ -73,8 +73,8 @@ class Migrator:
                 told = "partition %s: rows stay in an older format for now: %s"
                 _LOG.warning(told, replica.partition, error.message)
             replica.migration.failure = error
-            await self._pod.news.tell()
+            await self._pod.report_feed.tell()
             return False
         if has_moved:
-            await self._pod.news.tell()
+            await self._pod.report_feed.tell()
         return replica.view is not None

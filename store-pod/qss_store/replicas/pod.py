@@ -79,7 +79,7 @@ class Pod:
         self._volume = Volume(volume)
         self.room = VolumeWatch(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine, config.free_databases)
-        self.news = ReportFeed()
+        self.report_feed = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
         self.recent = DecodedRows(settings.decoded_rows_bytes_max)
         most = settings.request_memory_bytes  # 0 where it is not set.
@@ -102,7 +102,7 @@ class Pod:
             self._assigning,
             self._unopened,
             self.marks,
-            self.news,
+            self.report_feed,
             self._reopening.begin,
         )
         self._retirement = Retirement(
@@ -197,7 +197,7 @@ class Pod:
             await self._take(assignment)
             self.send_signal.assigned()
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
-            await self.news.tell()
+            await self.report_feed.tell()
 
     def _corrects_schema(self) -> bool:
         """Takes the schema of databases that all refused the assignment's; False where none did."""
@@ -218,7 +218,10 @@ class Pod:
     async def _open(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
     ) -> bool:
-        """Opens a replica that the pod has, or that is left here; returns whether there is news."""
+        """Opens a replica that the pod has, or that is left here.
+
+        Returns whether the report changed.
+        """
         partition = configuration.partition
         if configuration.role_of(self.ordinal) is not None:
             return await self._place(assignment, configuration, was_here=was_here)
@@ -238,7 +241,7 @@ class Pod:
         replica = self.registry.replicas.get(partition)
         if replica is not None:
             return take_configuration(replica, assignment.settings, configuration)
-        if self._unopened.is_spoilt(partition):
+        if self._unopened.is_unwritable(partition):
             return False  # Its database opens and takes no writes: `salvage` begins it anew.
         held = self.registry.assignment
         was_here |= (
@@ -265,7 +268,7 @@ class Pod:
             if any([await self._open(held, one, was_here=True) for one in ones]):
                 await self._take(held)
                 self.send_signal.assigned()
-                await self.news.tell()
+                await self.report_feed.tell()
 
     async def retire(self, request: RetireRequest) -> None:
         """Deletes a replica that its partition's configuration leaves out; a repeat does nothing.
@@ -278,7 +281,7 @@ class Pod:
             kept = self.registry.placed().partitions[request.partition]
             check_retirement(request, held, kept, self.ordinal)
             await self._retirement.retire(request.store_id, request.partition)
-        await self.news.tell()
+        await self.report_feed.tell()
 
     async def salvage(
         self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
@@ -296,7 +299,7 @@ class Pod:
                 partition,
                 lambda: self._opened_alone(assignment, configuration),
                 take,
-                is_spoilt=self._unopened.is_spoilt(partition),
+                is_unwritable=self._unopened.is_unwritable(partition),
             )
             self._unopened.opened(partition)
             await self.marks.renew(assignment.definition.store_id, partition)
@@ -339,7 +342,7 @@ class Pod:
             self._unopened.opened(partition)
             await self.marks.renew(assignment.definition.store_id, partition)
         self.send_signal.assigned()
-        await self.news.tell()
+        await self.report_feed.tell()
         _LOG.info("partition %s follows its active from a copy of its database", partition)
 
     async def _opened(
@@ -391,4 +394,4 @@ class Pod:
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""
-        return self.registry.report(self._config, self.room, self.news)
+        return self.registry.report(self._config, self.room, self.report_feed)

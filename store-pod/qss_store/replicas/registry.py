@@ -230,7 +230,9 @@ class Registry:
                 raise
             raise NotReadyError(f"a standby has to take over: {error.message}") from error
 
-    def report(self, config: PodConfig, room: VolumeWatch, news: ReportFeed) -> ReplicasReport:
+    def report(
+        self, config: PodConfig, room: VolumeWatch, report_feed: ReportFeed
+    ) -> ReplicasReport:
         """The report of this pod on all of its replicas."""
         held, replicas = self._file.assignment, self.replicas
         return ReplicasReport(
@@ -239,7 +241,7 @@ class Registry:
             pod=self._pod,
             ordinal=config.ordinal,
             incarnation=self.process,
-            version=news.version,
+            version=report_feed.version,
             ready=self.is_ready(config.ordinal),
             replicas=tuple(
                 report_of(replicas[number], self.completion) for number in sorted(replicas)
@@ -249,7 +251,7 @@ class Registry:
             full_volume=room.full,
             volume=room.use,
             pods_kept=len(held.pods) if held and not self._is_told else 0,
-            is_leaving=news.is_leaving,
+            is_leaving=report_feed.is_leaving,
         )
 
     def is_ready(self, pod: Ordinal) -> bool:

@@ -56,7 +56,7 @@ class LossAcceptance:
             replica = self._pod.registry.replicas.get(request.partition)
             if replica is not None and isinstance(replica.failure, CorruptionError):
                 replica = None
-                await self._pod.taking_out.spoilt(request.partition)
+                await self._pod.taking_out.take_out_unwritable(request.partition)
             if replica is not None and self._pod.registry.completion.lacks(replica) is None:
                 await self._pod.marks.settle(request.store_id, request.partition)
                 return
@@ -68,7 +68,7 @@ class LossAcceptance:
                 await self._take(replica, request, is_salvaged=False)
             self._pod.registry.completion.lacking.pop(request.partition, None)
             await self._comparison.look()
-            await self._pod.news.tell()
+            await self._pod.report_feed.tell()
 
     async def _take(
         self, replica: Replica, request: AcceptLossRequest, *, is_salvaged: bool

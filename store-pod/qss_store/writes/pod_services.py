@@ -77,7 +77,7 @@ def build_pod(
             settings.replica_timeout_s,
             pod.metrics.replication,
         ),
-        receiver=Receiver(pod.registry, copies, pod.news),
+        receiver=Receiver(pod.registry, copies, pod.report_feed),
         snapshots=Snapshots(pod, config.directory),
         copies=copies,
         row_comparison=row_comparison,

@@ -65,7 +65,7 @@ class Comparison:
             )
         finally:
             self._pod.registry.is_compared = True
-            await self._pod.news.tell()
+            await self._pod.report_feed.tell()
 
     async def run(self) -> None:
         while True:
@@ -106,7 +106,7 @@ class Comparison:
             _LOG.error(told, number, held, behind[number])
         if self._told != behind.keys():
             self._told = set(behind)
-            await self._pod.news.tell()
+            await self._pod.report_feed.tell()
 
     async def _ask(self, pod: PodAddress) -> bool:
         try:

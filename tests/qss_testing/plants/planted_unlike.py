@@ -77,7 +77,7 @@ UNLIKE_PLANTS = (
         f"{_MEMBERSHIP}/retirements.py",
         "replica_of(observation.reports, pod, entry) for pod in entry.in_sync]\n",
         "replica_of(observation.reports, pod, entry) for pod in entry.replicas]\n",
-        f"{_LEFT}::test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_heir_has_an_"
+        f"{_LEFT}::test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_successor_has_an_"
         "old_one[lost]",
     ),
 )

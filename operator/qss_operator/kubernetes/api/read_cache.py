@@ -66,7 +66,7 @@ class ReadCache:
         self._clock = clock
         self._on_missed = on_missed
         self._answers: dict[Kind, _Answer] = {}
-        self._news: Counter[Kind] = Counter()  # Changes by kind: one during a read outdates it.
+        self._changes: Counter[Kind] = Counter()  # Changes by kind: one during a read outdates it.
 
     def changed(self, kind: Kind, name: str, version: str | None) -> bool:
         """Takes a version that a watch saw (None: deleted); returns whether it is a new one."""
@@ -78,7 +78,7 @@ class ReadCache:
 
     def forget(self, kind: Kind) -> None:
         """Read this kind anew the next time."""
-        self._news[kind] += 1
+        self._changes[kind] += 1
         self._answers.pop(kind, None)
 
     def forget_all(self) -> None:
@@ -109,9 +109,9 @@ class ReadCache:
         answer = self._answers.get(kind)
         if answer is not None and self._clock.monotonic_s() - answer.read_at_s <= answer.trust_s:
             return answer.objects
-        before, started_s = self._news[kind], self._clock.monotonic_s()
+        before, started_s = self._changes[kind], self._clock.monotonic_s()
         objects = await ask()
-        if self._news[kind] != before:
+        if self._changes[kind] != before:
             return objects
         self._answers[kind] = new = _Answer(objects, started_s)
         if answer is not None:

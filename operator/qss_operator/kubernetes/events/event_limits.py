@@ -48,14 +48,14 @@ class Subject:
 class Happening:
     """An event of an object, before it is posted.
 
-    One with the same `chapter` repeats the one before, also with another message.
+    One with the same `group` repeats the one before, also with another message.
     """
 
     subject: Subject
     type: EventType
     reason: str
     message: str
-    chapter: str = ""
+    group: str = ""
 
     def __post_init__(self) -> None:
         assert _REASON.fullmatch(self.reason), f"no CamelCase: {self.reason}"
@@ -64,7 +64,7 @@ class Happening:
     @property
     def key(self) -> EventKey:
         """A key that is equal for repetitions of one event."""
-        return self.subject.uid, self.type, self.reason, self.chapter or self.message
+        return self.subject.uid, self.type, self.reason, self.group or self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

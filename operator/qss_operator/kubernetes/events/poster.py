@@ -63,17 +63,15 @@ class Events:
         self._memory = EventMemory(limits or EventLimits())
         self._queue: asyncio.Queue[Happening] = asyncio.Queue(_QUEUE_LENGTH_MAX)
         self._is_failing = False
-        # The newest events of chapters that were too many for their minute.
+        # The newest events of groups that were too many for their minute.
         self._late: dict[EventKey, Happening] = {}
 
     def post(
-        self, subject: Subject, type_: EventType, reason: str, message: str, chapter: str = ""
+        self, subject: Subject, type_: EventType, reason: str, message: str, group: str = ""
     ) -> None:
         """Returns at once; while the queue is full, new events are dropped."""
         said = bounded(message)
-        happening = Happening(
-            subject=subject, type=type_, reason=reason, message=said, chapter=chapter
-        )
+        happening = Happening(subject=subject, type=type_, reason=reason, message=said, group=group)
         try:
             self._queue.put_nowait(happening)
         except asyncio.QueueFull:
@@ -115,7 +113,7 @@ class Events:
         posted = self._memory.again(happening, now_s, counts=not was_counted)
         if not self._memory.may_post(happening.subject, now_s):
             # A repetition is counted, and posted with the next one that is allowed.
-            if happening.chapter and (happening.key in self._late or len(self._late) < _LATE_MAX):
+            if happening.group and (happening.key in self._late or len(self._late) < _LATE_MAX):
                 self._late[happening.key] = happening
                 return
             logger.debug("too many events of %s: %s", happening.subject.name, happening.reason)

@@ -9,7 +9,7 @@ from qss_operator.planning.findings.rebalancing import (
 )
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
-News = tuple[EventType, str, str]  # Its type, reason, message.
+StatusEvent = tuple[EventType, str, str]  # Its type, reason, message.
 
 _GOOD_WHEN = {
     ConditionType.READY: ConditionStatus.TRUE,
@@ -28,16 +28,16 @@ _TOLD = {
 }
 
 
-def news_of(before: StoreStatus | None, after: StoreStatus) -> list[News]:
+def events_of(before: StoreStatus | None, after: StoreStatus) -> list[StatusEvent]:
     """An event for each change of the conditions Ready and Degraded, and for some of others."""
-    told = [_news(before, after, kind) for kind in _GOOD_WHEN]
-    told += [_news_of_reason(before, after, kind) for kind in _TOLD]
+    told = [_event(before, after, kind) for kind in _GOOD_WHEN]
+    told += [_event_of_reason(before, after, kind) for kind in _TOLD]
     return [one for one in told if one is not None]
 
 
-def _news_of_reason(
+def _event_of_reason(
     before: StoreStatus | None, after: StoreStatus, kind: ConditionType
-) -> News | None:
+) -> StatusEvent | None:
     new = after.condition(kind)
     old = before.condition(kind) if before is not None else None
     if new is None or _said(old) == _said(new) or new.reason not in _TOLD[kind]:
@@ -45,7 +45,9 @@ def _news_of_reason(
     return _TOLD[kind][new.reason], new.reason, new.message
 
 
-def _news(before: StoreStatus | None, after: StoreStatus, kind: ConditionType) -> News | None:
+def _event(
+    before: StoreStatus | None, after: StoreStatus, kind: ConditionType
+) -> StatusEvent | None:
     new = after.condition(kind)
     old = before.condition(kind) if before is not None else None
     if new is None or _said(old) == _said(new):

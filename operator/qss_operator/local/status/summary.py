@@ -18,13 +18,13 @@ def summary_of(status: StoreStatus) -> str:
     conditions = status.conditions or ()
     width = max((len(one.type) for one in conditions), default=0)
     lines = [
-        f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {_news(one, conditions[:number])}"
+        f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {_short(one, conditions[:number])}"
         for number, one in enumerate(conditions)
     ]
     return "\n".join([*lines, *_pods(status), *_moves(status)])
 
 
-def _news(one: Condition, before: Sequence[Condition]) -> str:
+def _short(one: Condition, before: Sequence[Condition]) -> str:
     """The message of a condition, with the name of an earlier one in place of what that has said.
 
     The parts of a message are compared in runs: a short part alone is quicker to read than a name.

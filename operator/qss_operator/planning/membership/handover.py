@@ -24,8 +24,8 @@ def handed_over(
         return None
     epoch = Epoch(entry.epoch + 1)
     if entry.active in going:
-        heir = _heir(observation, entry, active, going)
-        return None if heir is None else replace(entry, epoch=epoch, active=heir)
+        successor = _successor(observation, entry, active, going)
+        return None if successor is None else replace(entry, epoch=epoch, active=successor)
     # The active would be the only one left. One that was not compared may be older than the
     # standby that would leave.
     is_whole = active.state == "serving" and not (active.has_damage or active.is_stopped)
@@ -35,7 +35,7 @@ def handed_over(
     return replace(entry, epoch=epoch, in_sync=left)
 
 
-def _heir(
+def _successor(
     observation: Observation,
     entry: PartitionConfiguration,
     active: ReplicaReport,
@@ -49,7 +49,7 @@ def _heir(
     unlike = active.unlike.pods if active.unlike is not None else ()
     if unlike and observation.resource.spec.effective_standbys == 0:
         return None
-    heirs = [
+    successors = [
         pod
         for pod in sorted(entry.in_sync)
         if pod not in going
@@ -59,5 +59,5 @@ def _heir(
     ]
     cordoned = {pod.ordinal for pod in observation.cluster.pods if pod.is_cordoned}
     for worse in (unlike, cordoned):
-        heirs = [pod for pod in heirs if pod not in worse] or heirs
-    return heirs[entry.partition % len(heirs)] if heirs else None
+        successors = [pod for pod in successors if pod not in worse] or successors
+    return successors[entry.partition % len(successors)] if successors else None

@@ -17,9 +17,9 @@ def retirements(
 
     Every in-sync replica has to hold the configuration, and its active has to serve in it, on a pod
     that has compared its data: until then the left replica may have what another one lacks. A
-    learner has nothing that counts, and may never open: the left replica would hold up its heir.
-    A replica that has more than its active is kept: the active's volume went back. So is one whose
-    rows differ from those of the active.
+    learner has nothing that counts, and may never open: the left replica would hold up its
+    successor. A replica that has more than its active is kept: the active's volume went back. So is
+    a replica whose rows differ from those of the active.
     """
     kept = kept_replicas(observation, partitions)
     return [

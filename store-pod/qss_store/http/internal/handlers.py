@@ -245,12 +245,12 @@ class InternalApi:
     async def replicas(self, request: web.Request) -> web.Response:
         """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""
         given = _parameters(request, "wait", "after")
-        self._pod.news.asked += 1
+        self._pod.report_feed.asked += 1
         if "wait" not in given:
             return _told(request, self._pod.report())
         wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))
         after = _parsed("after", given.get("after", "0"))
-        await self._pod.news.wait(after, wait_s)
+        await self._pod.report_feed.wait(after, wait_s)
         return _told(request, self._pod.report())
 
     async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:

@@ -32,13 +32,13 @@ class Leaving:
         self,
         ordinal: Ordinal,
         replicas: Mapping[PartitionId, Replica],
-        news: ReportFeed,
+        report_feed: ReportFeed,
         clock: Clock,
         settings: Settings,
     ) -> None:
         self._ordinal = ordinal
         self._replicas = replicas
-        self._news = news
+        self._report_feed = report_feed
         self._clock = clock
         self._settings = settings
 
@@ -55,8 +55,8 @@ class Leaving:
         if self._settings.leave_max_s <= 0:
             return
         begun_s = self._clock.monotonic_s()
-        self._news.is_leaving = True
-        await self._news.tell()
+        self._report_feed.is_leaving = True
+        await self._report_feed.tell()
         await self._hand_over(hurry)
         served_s = self._clock.monotonic_s() - begun_s
         with suppress(TimeoutError):
@@ -67,11 +67,11 @@ class Leaving:
             return
         _LOG.info("the pod serves partitions %s until others have taken over", listed(counted))
         begun_s = heard_s = self._clock.monotonic_s()
-        asked = self._news.asked
+        asked = self._report_feed.asked
         while counted := self.counted():
             now_s = self._clock.monotonic_s()
-            if self._news.asked != asked:
-                asked, heard_s = self._news.asked, now_s
+            if self._report_feed.asked != asked:
+                asked, heard_s = self._report_feed.asked, now_s
             if hurry.is_set():
                 why = "it was told to stop now"
             elif now_s - heard_s >= self._settings.leave_unheard_s:

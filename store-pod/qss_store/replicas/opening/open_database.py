@@ -78,17 +78,17 @@ class Opening:
         opened: Callable[[], Awaitable[Replica]],
         take: Callable[[Replica], Awaitable[None]],
         *,
-        is_spoilt: bool,
+        is_unwritable: bool,
     ) -> Replica:
         """Opens a lost partition with the data that is left; `opened` calls `open`.
 
         The write-ahead log is read up to its damage. If the database does not open, or if `take`
-        fails, or if the database `is_spoilt`, its files are put aside, and an empty database takes
-        their place. The partition is lost until this method has returned.
+        fails, or if the database `is_unwritable`, its files are put aside, and an empty database
+        takes their place. The partition is lost until this method has returned.
         """
         self._salvaged = partition
         try:
-            if is_spoilt and not self._giving_up(partition).exists():
+            if is_unwritable and not self._giving_up(partition).exists():
                 self.free_databases()
                 self._put_aside(partition, "it takes no writes any more")
                 replica = await _taken(opened, take)

@@ -38,7 +38,7 @@ class TakingOut:
         assigning: asyncio.Lock,
         unopened: Unopened,
         marks: SyncMarks,
-        news: ReportFeed,
+        report_feed: ReportFeed,
         reopen: Callable[[], None],
     ) -> None:
         """Changes `replicas` while it holds `assigning`; `reopen` opens waiting partitions."""
@@ -46,16 +46,16 @@ class TakingOut:
         self._assigning = assigning
         self._unopened = unopened
         self._marks = marks
-        self._news = news
+        self._report_feed = report_feed
         self._reopen = reopen
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def spoilt(self, partition: PartitionId) -> None:
+    async def take_out_unwritable(self, partition: PartitionId) -> None:
         """Takes out a replica that takes no writes; a person accepted the loss of its rows."""
         async with self._assigning:
             replica = self._replicas.get(partition)
             if replica is not None and isinstance(replica.failure, CorruptionError):
-                self._unopened.spoil(partition)
+                self._unopened.note_unwritable(partition)
                 await self._close(partition, replica, replica.failure)
 
     def begin(self, partition: PartitionId) -> None:
@@ -77,7 +77,7 @@ class TakingOut:
             del replica
             gc.collect()  # The database holds its files' lock until nothing refers to it.
         self._reopen()
-        await self._news.tell()
+        await self._report_feed.tell()
 
     async def close_now(self, partition: PartitionId, replica: Replica) -> None:
         """Closes a replica whose database is replaced; the caller holds `assigning`.

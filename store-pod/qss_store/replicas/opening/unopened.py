@@ -17,7 +17,7 @@ class Unopened:
     def __init__(self) -> None:
         self._lost: dict[PartitionId, str] = {}
         self._misplaced: set[PartitionId] = set()
-        self._spoilt: set[PartitionId] = set()
+        self._unwritable: set[PartitionId] = set()
         self._expected: set[PartitionId] = set()
         self.waiting: dict[PartitionId, StoreError] = {}
 
@@ -55,13 +55,13 @@ class Unopened:
         self.waiting.setdefault(partition, why)
         self._expected.add(partition)
 
-    def spoil(self, partition: PartitionId) -> None:
+    def note_unwritable(self, partition: PartitionId) -> None:
         """Notes a partition whose database opens, but takes no writes."""
-        self._spoilt.add(partition)
+        self._unwritable.add(partition)
 
-    def is_spoilt(self, partition: PartitionId) -> bool:
+    def is_unwritable(self, partition: PartitionId) -> bool:
         """Whether the partition's database opens, but takes no writes."""
-        return partition in self._spoilt
+        return partition in self._unwritable
 
     def is_lost(self, partition: PartitionId) -> bool:
         """Whether the pod will not try to open the partition again."""
@@ -71,7 +71,7 @@ class Unopened:
         """Notes that the partition is open."""
         self._lost.pop(partition, None)
         self._misplaced.discard(partition)
-        self._spoilt.discard(partition)
+        self._unwritable.discard(partition)
         self._expected.discard(partition)
         self.waiting.pop(partition, None)
 

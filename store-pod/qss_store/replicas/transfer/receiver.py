@@ -35,9 +35,9 @@ _COMPARE_WAIT_S = 2.0  # For a batch that the active has applied.
 class Receiver:
     """The followers' side of one pod; a partition that refuses does not stop the others."""
 
-    def __init__(self, registry: Registry, copies: SnapshotCopies, news: ReportFeed) -> None:
+    def __init__(self, registry: Registry, copies: SnapshotCopies, report_feed: ReportFeed) -> None:
         """`copies` copies databases for the learners that the logs no longer reach."""
-        self._news = news
+        self._report_feed = report_feed
         self._registry = registry
         self._copies = copies
 
@@ -142,7 +142,7 @@ class Receiver:
             epoch=epoch,
             matched=found,
             answered=following.moment(),
-            leaves=self._news.is_leaving,
+            leaves=self._report_feed.is_leaving,
         )
 
     def _replica(self, partition: PartitionId) -> Replica:

@@ -93,7 +93,7 @@ class VolumeWatch:
         except OSError:  # The directory does not exist before the first assignment.
             return False
         before, now = self.full, full_volume(usage.free, usage.total)
-        if not _is_news(before, now):
+        if not _is_other(before, now):
             return False
         self.full = now
         if now is not None and before is None:
@@ -128,7 +128,7 @@ def volume_use(path: Path) -> VolumeUse | None:
     return VolumeUse(room_bytes=max(0, usage.free - RESERVE_BYTES), data_bytes=sum(sizes.values()))
 
 
-def _is_news(before: FullVolume | None, now: FullVolume | None) -> bool:
+def _is_other(before: FullVolume | None, now: FullVolume | None) -> bool:
     """Whether the report changed enough to be sent: small changes of a full volume do not count."""
     if before is None or now is None:
         return before is not now

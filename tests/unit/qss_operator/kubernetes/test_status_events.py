@@ -1,7 +1,7 @@
 """Changes of a status that become events."""
 
 from qss_operator.kubernetes.events.event_limits import EventType
-from qss_operator.kubernetes.events.status_events import news_of
+from qss_operator.kubernetes.events.status_events import events_of
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
 YES, NO = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -29,20 +29,20 @@ def status(
 def test_a_store_that_begins_to_serve_is_told_once() -> None:
     starting, serving = status((NO, "PodsStarting")), status((YES, "Serving"))
     told = [(EventType.NORMAL, "Serving", "because of Serving")]
-    assert news_of(starting, serving) == told
-    assert news_of(serving, serving) == []
+    assert events_of(starting, serving) == told
+    assert events_of(serving, serving) == []
 
 
 def test_a_new_store_is_no_warning() -> None:
-    assert news_of(None, status((NO, "PodsStarting"))) == [
+    assert events_of(None, status((NO, "PodsStarting"))) == [
         (EventType.NORMAL, "PodsStarting", "because of PodsStarting")
     ]
 
 
 def test_trouble_is_a_warning_and_its_end_is_not() -> None:
     well, ill = status((YES, "Serving")), status((NO, "PodsFailing"), (YES, "PodsFailing"))
-    assert [kind for kind, _, _ in news_of(well, ill)] == [EventType.WARNING] * 2
-    assert news_of(ill, well) == [
+    assert [kind for kind, _, _ in events_of(well, ill)] == [EventType.WARNING] * 2
+    assert events_of(ill, well) == [
         (EventType.NORMAL, "Serving", "because of Serving"),
         (EventType.NORMAL, "Healthy", "because of Healthy"),
     ]
@@ -51,10 +51,10 @@ def test_trouble_is_a_warning_and_its_end_is_not() -> None:
 def test_another_message_of_the_same_reason_is_no_news() -> None:
     one = status((NO, "PodsFailing"))
     other = status((NO, "PodsFailing"))
-    assert news_of(one, other) == []
+    assert events_of(one, other) == []
 
 
 def test_not_to_know_is_a_warning() -> None:
     unknown = (ConditionStatus.UNKNOWN, "Forbidden")
-    told = news_of(status((YES, "Serving")), status(unknown))
+    told = events_of(status((YES, "Serving")), status(unknown))
     assert told == [(EventType.WARNING, "Forbidden", "because of Forbidden")]

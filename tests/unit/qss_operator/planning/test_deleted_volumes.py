@@ -140,7 +140,7 @@ def test_a_pod_stays_while_the_pod_of_the_other_copy_says_that_it_ends() -> None
     )
 
 
-def test_a_pod_stays_while_the_volume_of_its_heir_went_back() -> None:
+def test_a_pod_stays_while_the_volume_of_its_successor_went_back() -> None:
     """The other pod restarts, as the only one in sync, with an older state of its volume."""
     world = running(replicas=2, standbys=1, partitions=2)
     delete_volume(world, 1)

@@ -156,7 +156,7 @@ def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody(*, is_made
     assert goes_on_around_the_first_partition(world)
 
 
-def test_who_holds_the_data_is_not_told_to_give_it_up_before_its_heir_was_heard() -> None:
+def test_who_holds_the_data_is_not_told_to_give_it_up_before_its_successor_was_heard() -> None:
     world = say(written_store(), configuration(0, 1, epoch=2))
     world.pods[1].is_reachable = False
     found = assess(world.observation())

@@ -140,7 +140,7 @@ def with_a_left_replica() -> AwayWorld:
 
 
 @pytest.mark.parametrize("fault", ["lost", "waiting", "silent"])
-def test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_heir_has_an_old_one(
+def test_a_pod_is_emptied_although_its_standby_does_not_open_and_its_successor_has_an_old_one(
     fault: str,
 ) -> None:
     """The old replica is deleted before its pod gets a new one, also where a learner is away."""

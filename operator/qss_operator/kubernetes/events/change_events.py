@@ -1,4 +1,4 @@
-"""Tells the changes of an assignment as events: at most one of a reason in a minute. Pure.
+"""Makes events of the changes of an assignment: at most one of a reason in a minute. Pure.
 
 Changes of one reason that follow within a minute are told by the same event, whose message grows.
 """
@@ -11,22 +11,22 @@ from qss_core.text import listed
 from qss_operator.kubernetes.events.event_limits import EventType
 from qss_operator.planning.membership.changes import Changes, Led, Replica
 
-_CHAPTER_S = 60.0
+_GROUP_S = 60.0
 _PARTITIONS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """An event; one of the same `chapter` takes the place of it."""
+class ChangeEvent:
+    """An event; one of the same `group` takes the place of it."""
 
     type: EventType
     reason: str
     message: str
-    chapter: str
+    group: str
 
 
 @dataclass(slots=True)
-class _Chapter:
+class _Group:
     """The changes of one reason: the partitions, by what happened to them."""
 
     name: str
@@ -34,34 +34,34 @@ class _Chapter:
     partitions: dict[str, dict[PartitionId, None]] = field(default_factory=dict)
 
 
-class Story:
+class ChangeEvents:
     """The events of one store's partitions."""
 
     def __init__(self, store: StoreName) -> None:
         self._store = store
-        self._chapters: dict[str, _Chapter] = {}
+        self._groups: dict[str, _Group] = {}
         self._begun = 0
 
-    def told(self, changes: Changes, now_s: float) -> list[Told]:
+    def of(self, changes: Changes, now_s: float) -> list[ChangeEvent]:
         """The events of the changes, at a monotonic time in seconds."""
         found: dict[str, None] = {}
         for reason, what, partition in self._sentences(changes):
-            chapter = self._chapters.get(reason)
-            if chapter is None or now_s - chapter.began_s >= _CHAPTER_S:
+            group = self._groups.get(reason)
+            if group is None or now_s - group.began_s >= _GROUP_S:
                 self._begun += 1
-                chapter = self._chapters[reason] = _Chapter(f"{reason}-{self._begun}", now_s)
-            chapter.partitions.setdefault(what, {})[partition] = None
+                group = self._groups[reason] = _Group(f"{reason}-{self._begun}", now_s)
+            group.partitions.setdefault(what, {})[partition] = None
             found[reason] = None
         return [self._event(reason) for reason in found]
 
-    def _event(self, reason: str) -> Told:
-        chapter = self._chapters[reason]
-        said = [f"{what}: {_shown(of)}" for what, of in chapter.partitions.items()]
-        return Told(
+    def _event(self, reason: str) -> ChangeEvent:
+        group = self._groups[reason]
+        said = [f"{what}: {_shown(of)}" for what, of in group.partitions.items()]
+        return ChangeEvent(
             type=EventType.WARNING if reason in _WARNINGS else EventType.NORMAL,
             reason=reason,
             message="; ".join(said),
-            chapter=chapter.name,
+            group=group.name,
         )
 
     def _sentences(self, changes: Changes) -> Iterator[tuple[str, str, PartitionId]]:

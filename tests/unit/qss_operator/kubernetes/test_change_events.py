@@ -1,8 +1,8 @@
 """The changes of an assignment become events, at most one of a reason in a minute."""
 
 from qss_core.model import Ordinal, PartitionId, StoreName
+from qss_operator.kubernetes.events.change_events import ChangeEvents
 from qss_operator.kubernetes.events.event_limits import EventType
-from qss_operator.kubernetes.events.story import Story
 from qss_operator.planning.membership.changes import Changes, Led
 
 
@@ -14,13 +14,13 @@ def on(pod: int, *numbers: int) -> frozenset[tuple[PartitionId, Ordinal]]:
     return frozenset((PartitionId(number), Ordinal(pod)) for number in numbers)
 
 
-def story() -> Story:
-    return Story(StoreName("words"))
+def change_events() -> ChangeEvents:
+    return ChangeEvents(StoreName("words"))
 
 
 def test_a_failover_is_a_warning_and_names_who_leads_what() -> None:
     changes = Changes(failovers=(led(0, 1, 2), led(3, 1, 2), led(1, 1, 0)))
-    (told,) = story().told(changes, 0.0)
+    (told,) = change_events().of(changes, 0.0)
     assert (told.type, told.reason) == (EventType.WARNING, "FailedOver")
     assert told.message == (
         "words-1 does not act, words-2 leads: partitions 0, 3; "
@@ -38,7 +38,7 @@ def test_each_kind_of_change_has_its_reason() -> None:
         left_sync=on(1, 7),
         rejoined=on(1, 8),
     )
-    told = {one.reason: (one.type, one.message) for one in story().told(changes, 0.0)}
+    told = {one.reason: (one.type, one.message) for one in change_events().of(changes, 0.0)}
     normal, warning = EventType.NORMAL, EventType.WARNING
     assert told == {
         "HandedOver": (normal, "words-1 handed over to words-2: partition 0"),
@@ -52,19 +52,19 @@ def test_each_kind_of_change_has_its_reason() -> None:
 
 
 def test_changes_of_one_minute_are_told_by_one_event() -> None:
-    told = story()
-    (first,) = told.told(Changes(done=on(3, 4)), 0.0)
-    (second,) = told.told(Changes(done=on(3, 2)), 59.0)
-    (third,) = told.told(Changes(done=on(3, 5)), 60.0)
-    assert (first.chapter, second.message) == (
-        second.chapter,
+    events = change_events()
+    (first,) = events.of(Changes(done=on(3, 4)), 0.0)
+    (second,) = events.of(Changes(done=on(3, 2)), 59.0)
+    (third,) = events.of(Changes(done=on(3, 5)), 60.0)
+    assert (first.group, second.message) == (
+        second.group,
         "in sync on words-3: partitions 2, 4",
     )
-    assert third.chapter != first.chapter
+    assert third.group != first.group
     assert third.message == "in sync on words-3: partition 5"
-    assert told.told(Changes(), 61.0) == []
+    assert events.of(Changes(), 61.0) == []
 
 
 def test_a_long_list_of_partitions_is_cut() -> None:
-    (told,) = story().told(Changes(begun=on(1, *range(20))), 0.0)
+    (told,) = change_events().of(Changes(begun=on(1, *range(20))), 0.0)
     assert told.message.endswith("9, 10, 11 and 8 more")
