@@ -86,7 +86,7 @@ class HttpPods:
         self._silent_since_s: dict[PodName, float] = {}
         self._asked: dict[PodName, tuple[PodAddress, asyncio.Task[ReplicasReport | None]]] = {}
         self._refusals: dict[PodName, str] = {}
-        self._versions: dict[PodName, int] = {}  # Of the messages of each pod's last answer.
+        self._versions: dict[PodName, int] = {}  # The message version of each pod's last answer.
         self._sizes = AnswerSizes()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:

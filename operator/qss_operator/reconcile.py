@@ -92,7 +92,7 @@ class StoreReconciler:
         self._sending: dict[Ordinal, asyncio.Task[bool]] = {}  # Pods that take an assignment.
         self._completed: Sequence | None = None  # As of the last round.
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
-        self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
+        self.failures: list[StoreError] = []  # The last round met them and went on.
         self.shortage = Shortage()  # As of the last round.
 
     async def run_round(self) -> bool | None:

@@ -34,7 +34,7 @@ class StoreError(Exception):
         return f"{self.code}: {self.message}"
 
     def once_more(self) -> Self:
-        """This error, to raise a kept one again, without the frames of those who got it before.
+        """Returns a kept error, to raise it again, without the frames of earlier callers.
 
         Each frame keeps its variables, and so the rows of its request, in memory.
         """

@@ -151,7 +151,7 @@ class StoreSettings(Wire, frozen=True, kw_only=True, omit_defaults=True):
     changelog_retention_bytes: int = 256 * 1024 * 1024
     lease_ms: int = 5000  # How long a follower's answer lets its active act.
     snapshot_bytes_per_s: int = 64 * 1024 * 1024  # That a pod copies for its learners.
-    replica_timeout_ms: int = 10_000  # Of a follower that does not take what it is sent.
+    replica_timeout_ms: int = 10_000  # A follower may take no entries for so long.
 
 
 class PodAddress(Wire, frozen=True, kw_only=True):

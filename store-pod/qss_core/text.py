@@ -12,7 +12,7 @@ from qss_core.errors import MalformedRequestError
 # Java reads an encoded lone surrogate as one bad character, Python byte by byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
-# Those that end a line, control a terminal, or turn the direction of the text after them.
+# Characters that end a line, control a terminal, or turn the direction of later text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -62,7 +62,7 @@ class HistoryError(AssertionError):
 
 @dataclass(slots=True)
 class History:
-    """Of one store in one run of the simulation."""
+    """The history of one store in one run of the simulation."""
 
     begun: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
@@ -132,7 +132,7 @@ class History:
 
 
 class Histories:
-    """Of all stores that were made under the one name, one after the other."""
+    """The histories of all stores that were made under one name, one after the other."""
 
     def __init__(self) -> None:
         """No store is made yet."""

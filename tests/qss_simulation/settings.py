@@ -4,7 +4,7 @@ from random import Random  # noqa: TID251 seeded by the world.
 
 from qss_store.runtime.settings import Settings
 
-# Settings of scenarios: no work runs in the background, so only lines cause events.
+# Settings of scenarios: background work is off, so only the scenario's lines cause events.
 OF_SCENARIOS = Settings(
     finish_timeout_s=2.0,
     peer_timeout_s=2.0,

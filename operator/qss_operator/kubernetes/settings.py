@@ -10,7 +10,7 @@ from qss_operator.kubernetes.objects.pod_template import DEFAULT_USER, PodDefaul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    namespaces: tuple[str, ...]  # Empty for all namespaces.
+    namespaces: tuple[str, ...]  # Empty means all namespaces.
     lease_namespace: str
     lease_name: str
     identity: str
@@ -34,7 +34,11 @@ def parse_settings(
     )
     add = parser.add_argument
     of = environment.get
-    add("--namespaces", default=of("QSS_NAMESPACES", ""), help="comma-separated; empty means all")
+    add(
+        "--namespaces",
+        default=of("QSS_NAMESPACES", ""),
+        help="the watched namespaces, comma-separated; if empty, all",
+    )
     _add_pods(parser, environment)
     _add_access(parser, environment)
     add("--lease-namespace", default=of("QSS_LEASE_NAMESPACE", "default"))
@@ -82,7 +86,7 @@ def _add_pods(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -
     add(
         "--store-user",
         default=of("QSS_STORE_USER", str(DEFAULT_USER)),
-        help="user and group of store pods; empty leaves them to the cluster",
+        help="user and group of store pods; if empty, the cluster chooses them",
     )
 
 
@@ -104,7 +108,7 @@ def _add_access(parser: argparse.ArgumentParser, environment: Mapping[str, str])
         "--reviews-binding",
         default=of("QSS_REVIEWS_BINDING", ""),
         help="the ClusterRoleBinding by which stores' pods may ask for reviews; "
-        "empty: the operator does not manage it",
+        "if empty, the operator does not manage the binding",
     )
 
 

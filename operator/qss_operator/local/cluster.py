@@ -35,7 +35,7 @@ class _Pods:
     """The processes of one store's pods."""
 
     addresses: tuple[PodAddress, ...] = ()
-    template: str = ""  # What pods are made of: another text outdates those that run.
+    template: str = ""  # The pod template: pods that run from another one are outdated.
     supervisors: list[PodSupervisor] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)

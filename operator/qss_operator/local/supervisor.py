@@ -41,7 +41,10 @@ class PodSupervisor:
         on_change: Callable[[], None],
         template: Callable[[], str],
     ) -> None:
-        """`template` tells the current template; a pod of another template is outdated."""
+        """`template` returns the current pod template.
+
+        A pod that was started from another template is outdated.
+        """
         self._state = state
         self._store = store
         self._ordinal = ordinal
@@ -68,7 +71,7 @@ class PodSupervisor:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the pod was made of another template than the present one."""
+        """Whether the pod was started from another template than the current one."""
         return self.is_running and self._made_of != self._template()
 
     @property

@@ -30,7 +30,7 @@ RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
 NO_IN_SYNC_REPLICA = "NoInSyncReplica"
 # The reason of Progressing from the first assignment until every partition has been served once.
 CREATING = "Creating"
-_UNOPENED_SHOWN = 3  # Of partitions that a message names.
+_UNOPENED_SHOWN = 3  # A message names at most so many partitions.
 _AWAY_S = 30.0  # Pods that are silent for less may just start.
 
 

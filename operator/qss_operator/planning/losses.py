@@ -135,7 +135,7 @@ def misplaced_message(observation: Observation) -> str | None:
 
 
 def last_resort(observation: Observation, misplaced: Mapping[PartitionId, Epoch]) -> str:
-    """Tells what is lost by accepting where the rows are in another place, and how to accept."""
+    """Tells the cost of accepting a loss whose rows are in another place, and how to accept it."""
     return (
         "Only if the right volume or directory is gone for good: accepting the loss gives up all "
         f"rows of partition {listed([str(number) for number in sorted(misplaced)])}, which begins "

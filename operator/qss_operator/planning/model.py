@@ -188,7 +188,7 @@ class PodState:
     zone: str = ""
     node: str = ""
     is_cordoned: bool = False
-    version: str = ""  # Of its image.
+    version: str = ""  # The version of its image.
     trouble: str | None = None
     if_silent: str | None = None
     uid: str | None = None

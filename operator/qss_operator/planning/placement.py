@@ -147,11 +147,11 @@ class _Draft:
         self.may_move = set(self.open)
         self.full = {site.ordinal for site in sites if site.is_full}
         # Compared with the share of the pod: negative while it has less.
-        self.budget = 0  # Of a search for swaps.
+        self.budget = 0  # Replicas that a search for swaps may still examine.
         self.loads = {pod: -share for pod, share in self.shares.of_pods.items()}
         self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
         self.held: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
-        # Those of `held` that are not of `previous`: they have no data to copy.
+        # The partitions of `held` that are not in `previous`: they have no data to copy.
         self.fresh: dict[Ordinal, set[PartitionId]] = {pod: set() for pod in self.zones}
         self.previous = {entry.partition: entry for entry in previous}
 

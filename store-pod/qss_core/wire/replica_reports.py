@@ -42,7 +42,7 @@ class UnlikeRows(Answer, frozen=True, kw_only=True):
 
     pods: tuple[Ordinal, ...]  # The active's pod is one of them.
     epoch: Epoch  # In which they were compared.
-    sequence: Sequence  # Of the batch after which they were compared.
+    sequence: Sequence  # The sequence of the batch after which they were compared.
     offset: Offset  # All entries below it were applied.
 
 
@@ -80,7 +80,7 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
     # An active of several replicas that has started again, or waits for a lost learner.
     asks_for_epoch: bool = False
-    # Of an active: in-sync followers to remove, and learners to take into the in-sync set.
+    # An active reports in-sync followers to remove, and learners to take into the in-sync set.
     silent: tuple[Ordinal, ...] = ()
     caught_up: tuple[Ordinal, ...] = ()
     lacks_lease: bool = False  # An active that an in-sync follower has not answered for a lease.
@@ -89,7 +89,7 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     is_compared: bool = False
     # Whether, as the active, it would wait for the end of a promise that no answer can end.
     waits_for_lease: bool = False
-    unlike: UnlikeRows | None = None  # Of an active.
+    unlike: UnlikeRows | None = None  # Only an active reports it.
 
 
 class FullVolume(Answer, frozen=True, kw_only=True):

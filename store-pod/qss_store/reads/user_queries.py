@@ -51,7 +51,7 @@ def plan_fold(
     codec: Codec,
     times: Times | None,
 ) -> FoldPlan:
-    """The plan. Raises MalformedRequestError for parameters that the query type refuses."""
+    """Returns the plan. Raises MalformedRequestError for parameters that the query type refuses."""
     parameters = msgspec.json.decode(raw, type=dict[str, Any])
     del parameters["type"]
 
@@ -69,7 +69,7 @@ def plan_fold(
     plan = plan_of(decode_query(_encoded(name, source)), codec, times)
     if not isinstance(plan, RowsPlan):
         raise StoreError(
-            f"the source of query type {name} must be a query that returns rows; it is {source}"
+            f"the `source` of query type {name} must be a query that returns rows; it is {source}"
         )
     return FoldPlan(name, make, plan)
 
@@ -126,5 +126,5 @@ def _encoded(name: str, result: Mapping[str, Any] | Any) -> msgspec.Raw:
     except (TypeError, ValueError, RecursionError) as error:
         kind = type(result).__name__
         raise StoreError(
-            f"query type {name} returned a {kind} that cannot be encoded as JSON: {error}"
+            f"query type {name} returned a {kind}, which cannot be encoded as JSON: {error}"
         ) from error

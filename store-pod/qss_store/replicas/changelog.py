@@ -280,12 +280,12 @@ class Changelog:
 
     @property
     def durable_end(self) -> Offset:
-        """This pod has synced all entries below."""
+        """The offset below which this pod has synced all entries."""
         return self.log.durable.get(self.log.pod, Offset(0))
 
     @property
     def settled_end(self) -> Offset:
-        """This pod has synced all entries below, and no active will replace one of them."""
+        """The offset below which all entries are synced and no active will replace one."""
         return min(self.durable_end, self.log.watermark)
 
     @property

@@ -31,7 +31,7 @@ class PodConfig:
     ordinal: Ordinal
     directory: Path
     incarnation: str  # A new name at each start.
-    resource_uid: str = ""  # Of the resource that the pod was made for; "" where nobody said it.
+    resource_uid: str = ""  # The uid of the pod's resource; "" if it is unknown.
     settings: Settings = _DEFAULTS
     extensions: Extensions = NO_EXTENSIONS
     # A closed RocksDB holds the lock of its files until nothing refers to it.

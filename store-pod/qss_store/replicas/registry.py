@@ -64,7 +64,7 @@ class Registry:
         self.copies: dict[PartitionId, CopyReport] = {}  # The copies that are being made.
         # False while a pod that has started has the volume of another resource of the store's name.
         self.is_of_resource = True
-        self._generation = 0  # That of the newest assignment that this process was sent.
+        self._generation = 0  # The generation of the newest assignment that came.
         self._is_told = False  # Whether this process was sent an assignment.
         self.is_compared = True  # False while a starting pod compares sequences with other pods.
 

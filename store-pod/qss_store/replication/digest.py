@@ -13,15 +13,15 @@ import msgspec
 from qss_core.model import Epoch, Offset
 
 Digest = NewType("Digest", bytes)  # 16 bytes.
-NO_DIGEST = Digest(bytes(16))  # Of a log that never had an entry.
+NO_DIGEST = Digest(bytes(16))  # The digest of a log that never had an entry.
 
 
 class LogPoint(msgspec.Struct, frozen=True):
     """A place in a log: the offset of the next entry, and what comes before it."""
 
     offset: Offset
-    epoch: Epoch  # Of the entry before; 0 at the beginning.
-    digest: Digest  # Of all entries before.
+    epoch: Epoch  # The epoch of the entry before; 0 at the beginning.
+    digest: Digest  # The digest of all entries before.
 
 
 BEGINNING = LogPoint(Offset(0), Epoch(0), NO_DIGEST)

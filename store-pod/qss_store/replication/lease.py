@@ -63,7 +63,7 @@ class Support(msgspec.Struct, frozen=True):
     until_s: Mapping[Term, float]
 
 
-_BEFORE = Term(Epoch(0), "")  # Of promises that an earlier process may have given.
+_BEFORE = Term(Epoch(0), "")  # The term of promises that an earlier process may have given.
 
 
 def started(now_s: float, duration_s: float = DURATION_S) -> Support:

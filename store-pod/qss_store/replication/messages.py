@@ -160,7 +160,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     store_id: StoreId
     sender: Ordinal
     configuration: PartitionConfiguration
-    sequence: Sequence  # Of the batch.
+    sequence: Sequence  # The sequence of the batch.
     part: int = 0
     after: bytes | None = None
     last_key: bytes | None = None

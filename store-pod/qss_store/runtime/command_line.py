@@ -13,7 +13,7 @@ from qss_store.runtime.settings import Settings
 
 # Where Kubernetes puts a pod's own token and the API server's authority.
 _PREFIX = "QSS_"
-_CLOSE = 0.75  # A setting is suggested only where its name is at least so similar.
+_CLOSE = 0.75  # Suggest a setting only if its name is at least this similar.
 # These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
     {
@@ -69,19 +69,19 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         "--peer-service-account",
         type=_name,
         metavar="NAME",
-        help="the account of the store's own pods",
+        help="the service account of this store's pods",
     )
     access.add_argument(
         "--peer-token-file",
         type=Path,
         metavar="FILE",
-        help="the file with the token for requests to other pods",
+        help="the file with the token that this pod sends to other pods",
     )
     access.add_argument(
         "--operator-service-account",
         type=_namespaced,
         metavar="NAMESPACE/NAME",
-        help="who may control the pod, beside its peers",
+        help="the service account of the operator, which may control the pod beside its peers",
     )
     access.add_argument(
         "--tls-dir",
@@ -108,17 +108,17 @@ def _add_audiences(access: Any) -> None:
     access.add_argument(
         "--token-audience",
         metavar="A",
-        help="what callers' tokens are made for; queryablestate.dev/NAMESPACE/STORE by default",
+        help="the audience of callers' tokens; queryablestate.dev/NAMESPACE/STORE by default",
     )
     access.add_argument(
         "--common-audience",
         metavar="A",
-        help="what tokens of readers and writers may be made for, too",
+        help="a further audience that is accepted in tokens of readers and writers",
     )
     access.add_argument(
         "--peers-audience",
         metavar="A",
-        help="what other pods' tokens may be made for, too: older pods show tokens for it",
+        help="a further audience of other pods' tokens: older pods show tokens for it",
     )
 
 

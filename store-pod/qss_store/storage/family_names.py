@@ -136,7 +136,7 @@ class ColumnFamilies:
         )
 
     def _each(self) -> "list[ColumnFamilies]":
-        """These families, and those of each older format."""
+        """The given families, and the families of each older format."""
         of_older = [
             ColumnFamilies(name, self.segments, one, has_latest=self.has_latest)
             for name, one in self.older

@@ -26,7 +26,7 @@ Arguments = TypeVarTuple("Arguments")
 
 WORLD = "world"  # The node of the story, the network and the faults: it never dies.
 _NODE: contextvars.ContextVar[str] = contextvars.ContextVar("node", default=WORLD)
-_TURNS_A_SECOND = 10_000.0  # Of those that run when something is runnable: 0.1 ms each.
+_TURNS_A_SECOND = 10_000.0  # While a node can run, a turn takes 0.1 ms.
 _LONG_TURNS_A_SECOND = 200.0
 _LONG_TURNS = 0.02
 _TURNS_MAX = 3_000_000
@@ -84,9 +84,8 @@ class SeededLoop(asyncio.BaseEventLoop):
         self.turns = 0
         self.rates: dict[str, float] = {}  # The rates of the machines' clocks; by default 1.
         self.work_s: dict[str, float] = {}  # The mean time of a machine's work in threads.
-        self.sync_s: dict[
-            str, float
-        ] = {}  # The mean time of its syncs, which have threads of their own.
+        # The mean time of a machine's syncs, which have threads of their own.
+        self.sync_s: dict[str, float] = {}
         self._random = random
         self._draw = random.random
         self._bits = random.getrandbits

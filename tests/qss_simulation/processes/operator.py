@@ -49,7 +49,7 @@ class SimulatedCluster:
         replicas: Callable[[], int],
         scale: Callable[[int], None],
     ) -> None:
-        """Of the machines, one for each disk, the first `replicas` run pods; `scale` sets that.
+        """One machine for each disk; the first `replicas` run pods, and `scale` sets that number.
 
         `node` is that of a pod's process. A node that `is_outdated` has an older template.
         """

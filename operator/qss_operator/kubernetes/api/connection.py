@@ -92,7 +92,7 @@ class Connection:
     """Sends requests with the credentials of its source."""
 
     def __init__(self, configuration: Any, load: Callable[[Any], Awaitable[None]]) -> None:
-        """For a configuration that is loaded; made on the event loop that will use it."""
+        """Takes a loaded configuration; call it on the event loop that will use the client."""
         self._configuration = configuration
         self._load = load
         self._client = ApiClient(configuration)

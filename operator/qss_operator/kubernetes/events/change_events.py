@@ -65,7 +65,7 @@ class ChangeEvents:
         )
 
     def _sentences(self, changes: Changes) -> Iterator[tuple[str, str, PartitionId]]:
-        """For each change its reason, what happened, and the partition."""
+        """Yields the reason of each change, a sentence about it, and the partition."""
         for one in changes.failovers:
             yield "FailedOver", self._led("{before} does not act, {by} leads", one), one.partition
         for one in changes.handovers:

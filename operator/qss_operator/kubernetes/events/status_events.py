@@ -17,7 +17,7 @@ _GOOD_WHEN = {
 }
 # Events with these reasons are Normal, not Warning: the store starts, or was hibernated.
 _QUIET = ("PodsStarting", "Hibernated")
-# Of other conditions these reasons are told.
+# Other conditions have events for these reasons only.
 _TOLD = {
     ConditionType.REBALANCING: {NODE_CORDONED: EventType.NORMAL},
     ConditionType.SCALE_DOWN_BLOCKED: {

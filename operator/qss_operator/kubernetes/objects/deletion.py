@@ -96,7 +96,10 @@ class Deletion:
         )
 
     async def run_round(self, store: Object) -> str | None:
-        """Does the next step; returns the reason of a wait, seldom, and None else."""
+        """Does the next step.
+
+        Returns the reason of the wait, at most once per `_TOLD_EVERY_S`, else None.
+        """
         waits = await self._next_step(store)
         now_s = self._clock.monotonic_s()
         if waits is None or now_s < self._told_next_s:
@@ -105,7 +108,7 @@ class Deletion:
         return waits
 
     async def _next_step(self, store: Object) -> str | None:
-        """Does the next step; returns what it waits for, or None."""
+        """Does the next step; returns the reason of the wait, or None."""
         namespace = self._names.namespace
         found = (await self._cache.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" not in found["metadata"]:

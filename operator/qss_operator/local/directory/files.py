@@ -10,7 +10,7 @@ import yaml
 from qss_operator.errors import StateDirectoryError
 from qss_operator.resources.crd import FAST_LOADER
 
-_BLOCK_BYTES = 512  # Of the smallest file systems.
+_BLOCK_BYTES = 512  # The smallest block of file systems.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 

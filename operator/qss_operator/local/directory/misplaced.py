@@ -50,9 +50,9 @@ def refuse_beginning_empty(path: Path, store: StoreName) -> None:
 
 
 def way_back(path: Path, folder: str) -> str | None:
-    """What a folder has, and the commands that undo it; None where it has the store of its name.
+    """Tells which store a folder has, and the commands that put it back.
 
-    `path` is the state directory.
+    None if the folder has the store of its name. `path` is the state directory.
     """
     stores = {one.name: store for one in _folders(path) if (store := store_of(one))}
     chain = [folder]

@@ -139,7 +139,7 @@ class StateDirectory:
             self._renewed(store).touch()
 
     def renewed_at(self, store: StoreName) -> datetime | None:
-        """When the published status was last known to hold; None where nobody said it."""
+        """The time when the published status was last known to hold; None if no time is known."""
         try:
             return datetime.fromtimestamp(self._renewed(store).stat().st_mtime, UTC)
         except OSError:

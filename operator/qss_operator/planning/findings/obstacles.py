@@ -10,7 +10,7 @@ from qss_operator.planning.model import Observation, Trouble
 ASSIGNMENT_REFUSED = "AssignmentRefused"
 STORE_TYPE_REFUSED = "StoreTypeRefused"  # Only the pods have the package of a user's own type.
 _FAILED = "failed"
-_UNLIKE_SHOWN, _PODS_SHOWN = 3, 4  # Of partitions and pods that a message names.
+_UNLIKE_SHOWN, _PODS_SHOWN = 3, 4  # A message names at most so many partitions and pods.
 
 
 def obstacles(observation: Observation) -> list[str]:

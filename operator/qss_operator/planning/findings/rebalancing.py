@@ -35,7 +35,7 @@ NOT_ENOUGH_ROOM = "NotEnoughRoom"
 WAITING_FOR_PODS = "WaitingForPods"
 _SHOWN = 5  # Moves that a message names.
 _PARTITIONS_SHOWN = 10
-_REPLICAS_SHOWN = 20  # Of the status; the CRD has the same limit.
+_REPLICAS_SHOWN = 20  # The limit of the status, as in the CRD.
 _RUNNING, _WAITING = "running", "waiting"
 
 
@@ -51,7 +51,7 @@ class Rebalance:
     running: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    replicas: tuple[MovingReplica, ...] = ()  # Of these moves, those that run first.
+    replicas: tuple[MovingReplica, ...] = ()  # The replicas whose moves run first.
     waits_for: str | None = None
     is_paused: bool = False
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.

@@ -1,4 +1,4 @@
-"""What a published assignment changed: failovers, handovers, moves, in-sync replicas. Pure."""
+"""Finds the changes of an assignment: failovers, handovers, moves, in-sync replicas. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,8 +32,9 @@ class Changes:
     begun: Replicas = _NONE
     done: Replicas = _NONE
     cancelled: Replicas = _NONE
-    removed: Replicas = _NONE  # Not by a cancelled move.
-    left_sync: Replicas = _NONE  # They stay replicas, and were no replaced actives.
+    removed: Replicas = _NONE  # Excludes replicas of cancelled moves.
+    # Replicas that left the in-sync set and remain replicas; excludes replaced actives.
+    left_sync: Replicas = _NONE
     rejoined: Replicas = _NONE  # They are in sync again.
     joining: Replicas = _NONE
 
@@ -43,7 +44,7 @@ def changes_of(
     after: Iterable[PartitionConfiguration] | None,
     joining: Replicas = _NONE,
 ) -> Changes:
-    """The changes from one assignment to the next; `joining` is that of the changes before.
+    """The changes from one assignment to the next; `joining` is from the changes before.
 
     An active that is replaced in a failover leaves the in-sync set, since it does not act; in a
     handover it stays in it.

@@ -42,7 +42,9 @@ class Attempt:
     _asked: str = ""
     _asked_s: float = 0.0
     _has_missed: bool = False
-    _failure: StoreError | None = None  # What a pod has said, rather than that it said nothing.
+    _failure: StoreError | None = (
+        None  # The error of a pod that answered: it says more than silence.
+    )
 
     def take(self, now_s: float) -> tuple[str, float]:
         """The pod to ask now, and the time that it has for its answer."""

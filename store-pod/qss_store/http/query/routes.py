@@ -78,14 +78,17 @@ DISCOVERY_ROUTES: tuple[Route[HasDiscovery], ...] = (
         path="/openapi.json",
         caller=Caller.ANYBODY,
         handler=lambda api: api.document.get,
-        operation=Operation(summary="This document.", answers={JSON: {"type": "object"}}),
+        operation=Operation(
+            summary="Returns this OpenAPI document.", answers={JSON: {"type": "object"}}
+        ),
     ),
     Route(
         path="/state/stores",
         caller=Caller.CLIENT,
         handler=lambda api: api.discovery.stores,
         operation=Operation(
-            summary="The names and types of this pod's stores.", answers={JSON: ref("Stores")}
+            summary="Returns the names and types of this pod's stores.",
+            answers={JSON: ref("Stores")},
         ),
     ),
     Route(
@@ -111,7 +114,7 @@ DISCOVERY_ROUTES: tuple[Route[HasDiscovery], ...] = (
         caller=Caller.CLIENT,
         handler=lambda api: api.discovery.instance,
         operation=Operation(
-            summary="Which pods have a key's partition (KIP-535 queryMetadataForKey).",
+            summary="Returns the pods that have a key's partition (KIP-535 queryMetadataForKey).",
             answers={JSON: ref("KeyMetadata")},
             parameters=KEY_METADATA_PARAMETERS,
             statuses=(400, 404, 413, 503),
@@ -122,7 +125,7 @@ DISCOVERY_ROUTES: tuple[Route[HasDiscovery], ...] = (
         caller=Caller.CLIENT,
         handler=lambda api: api.discovery.lags,
         operation=Operation(
-            summary="How far this pod's replicas are (KIP-535 allLocalStorePartitionLags).",
+            summary="Returns the lags of this pod's replicas (KIP-535 allLocalStorePartitionLags).",
             answers={JSON: ref("Lags")},
         ),
     ),
@@ -233,7 +236,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         caller=Caller.READER,
         handler=lambda api: api.versions.of_all,
         operation=Operation(
-            summary="Always answers UNKNOWN_QUERY_TYPE: a request for versions names one key.",
+            summary="Always answers UNKNOWN_QUERY_TYPE: a request for versions must name one key.",
             answers={},
             statuses=(400, 404),
         ),
@@ -243,8 +246,8 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         caller=Caller.READER,
         handler=lambda api: api.queries.count,
         operation=Operation(
-            summary="Returns the number of keys: an estimate, or with `exact` a count. It is null "
-            "if a partition did not answer.",
+            summary="Returns the number of keys: an estimate by default, a count with `exact`. "
+            "It is null if a partition did not answer.",
             answers={JSON: ref("Count")},
             parameters=COUNT_PARAMETERS,
             statuses=(*_WHOLE, 429),
@@ -256,7 +259,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         method="POST",
         handler=lambda api: api.queries.get_many,
         operation=Operation(
-            summary="Many keys, a status for each.",
+            summary="Returns the rows of many keys, with a status for each key.",
             answers={JSON: ref("BatchAnswer"), ARROW: _BYTES},
             parameters=BODY_PARAMETERS,
             body="BatchRequest",
@@ -269,7 +272,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         method="POST",
         handler=lambda api: api.queries.query,
         operation=Operation(
-            summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
+            summary="Answers any query of IQv2 (KIP-796), queries that scan in NDJSON.",
             answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: _BYTES},
             parameters=BODY_PARAMETERS,
             body="QueryRequest",

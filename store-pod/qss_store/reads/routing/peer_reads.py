@@ -24,7 +24,7 @@ from qss_store.runtime.request_memory import MemoryShare
 BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
 SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
 _TOLD_AFTER_S = 0.2  # A pod had at least so long for an answer before it counts as silent.
-LINE_BYTES_MAX = 64 * 1024 * 1024  # Of a stream: twice the largest chunk.
+LINE_BYTES_MAX = 64 * 1024 * 1024  # The longest line of a stream: twice the largest chunk.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

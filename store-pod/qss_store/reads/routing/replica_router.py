@@ -30,7 +30,7 @@ from qss_core.queries.parameters import ReadOptions, Scope
 _ELSEWHERE = (
     AccessUnknownError,
     DeadlineExceededError,
-    DiskFullError,  # Of a replica that a full volume keeps from being opened.
+    DiskFullError,  # A full volume keeps the replica from being opened.
     NotActiveError,
     NotPresentError,
     NotReadyError,

@@ -33,7 +33,7 @@ class ReplicaHealth:
         self.settled = asyncio.Event()
         self._partition = partition
         self._engine = engine
-        self.damage = known_damage(meta)  # What a reader met, while the replica goes on.
+        self.damage = known_damage(meta)  # Damage that a reader met; the replica goes on.
         self.last_read_ms = last_read_ms(meta)  # The end of the last pass over all rows.
         # Other replicas have other rows, as the last comparison of all rows found.
         self.unlike: UnlikeRows | None = None

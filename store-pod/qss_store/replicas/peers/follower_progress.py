@@ -61,7 +61,7 @@ class FollowerProgress:
         # The learners that count, durably, with the log's end when they began to.
         self._counted: dict[Ordinal, Offset] = {}
         self._followers: dict[Ordinal, FollowerState] = {}
-        self._in_sync: set[Ordinal] = set()  # Of the last epoch in which this was the active.
+        self._in_sync: set[Ordinal] = set()  # In the last epoch in which this was the active.
 
     def _of_epoch(self) -> dict[Ordinal, FollowerState]:
         """The followers in the epoch that the log holds."""

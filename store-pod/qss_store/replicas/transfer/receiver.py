@@ -29,7 +29,7 @@ from qss_store.replication.messages import (
 )
 from qss_store.storage.views.row_digest import ROWS_MAX, digest_between, parts_of
 
-_COMPARE_WAIT_S = 2.0  # For a batch that the active has applied.
+_COMPARE_WAIT_S = 2.0  # The wait for a batch that the active has applied.
 
 
 class Receiver:
@@ -78,7 +78,9 @@ class Receiver:
         if view is None or view.sequence != request.sequence:
             return CompareAnswer(digest=None)
         if not 0 <= request.part < (parts := len(parts_of(view))):
-            raise MalformedRequestError(f"part {request.part} is not one of the {parts} parts")
+            raise MalformedRequestError(
+                f"part {request.part} was sent; the store has parts 0 to {parts - 1}"
+            )
         try:
             digest = digest_between(
                 view, request.part, request.after, request.last_key, request.rows
@@ -90,7 +92,7 @@ class Receiver:
     async def unlike(self, request: UnlikeRequest) -> Done:
         """Records whether the rows of this standby differ from those of other replicas.
 
-        It reports that once it is the active.
+        It reports that after it becomes the active.
 
         Raises as `compare`.
         """

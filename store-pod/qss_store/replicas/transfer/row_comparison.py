@@ -32,7 +32,7 @@ from qss_store.storage.views.read_view import ReadView
 from qss_store.storage.views.row_digest import RowsDigest, digest_next, parts_of
 
 _LOG = logging.getLogger(__name__)
-_TRIES = 5  # Of one stretch of rows: a batch may have come before a standby was asked.
+_TRIES = 5  # One stretch is tried so often: a batch may come before a standby is asked.
 _FOUND_AGAIN = 2  # Times that a stretch has to differ.
 
 
@@ -84,7 +84,7 @@ class _Comparison:
         self._transport = transport
         self._settings = settings
         self._configuration = replica.log.configuration
-        self._standbys = standbys  # Those that answer.
+        self._standbys = standbys  # The standbys that answer.
         self._skipped = 0
         self.has_ended = False  # All standbys were asked, up to the last row or to a difference.
 

@@ -34,7 +34,7 @@ from qss_store.storage.database_files import (
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 2
-_PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # Of one request.
+_PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # The limits of one request.
 _LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
 _TRIES = 5  # That bring nothing; what was written stays.
 _RETRY_S = 0.2

@@ -22,7 +22,7 @@ class SortedRows:
         self._keys = keys
 
     def with_rows(self, newer: Mapping[bytes, bytes | None]) -> "SortedRows":
-        """These rows with newer rows, which win."""
+        """The given rows with newer rows, which win."""
         rows = {**self._rows, **newer}
         # Sorting two sorted lists takes one pass.
         keys = [*self._keys, *sorted(key for key in newer if key not in self._rows)]

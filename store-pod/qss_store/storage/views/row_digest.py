@@ -73,7 +73,7 @@ class _Looked(NamedTuple):
     keys: list[bytes]
     rows: list[bytes]
     last_key: bytes | None
-    size: int  # Of all rows that were looked at.
+    size: int  # The bytes of all rows that were read.
 
 
 def _rows(

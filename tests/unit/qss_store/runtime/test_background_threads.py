@@ -7,7 +7,7 @@ from qss_store.runtime.background_threads import background_threads
 
 
 def niceness() -> int:
-    """Of the thread that calls; Linux has one for each thread."""
+    """The niceness of the calling thread; Linux has one for each thread."""
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
