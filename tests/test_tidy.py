@@ -17,7 +17,7 @@ DOCSTRING_WORDS_MIN = 5
 # A package with at least so many modules says in so many lines how they play together.
 OVERVIEW_MODULES_MIN, OVERVIEW_LINES_MIN = 2, 15
 README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
-DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 6, 150
+DECISION_LINES_MIN, DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 3, 6, 150
 # The names of directories in the citations of RESULTS.md.
 CITED_AS = {
     "store-pod": "store-pod",
@@ -299,7 +299,7 @@ def test_decisions_are_numbered_dated_and_short(directory: Path) -> None:
     for decision in decisions(directory):
         lines = decision.splitlines()
         assert re.match(r"\d+\. \*\*2\d{3}-\d\d-\d\d, [^*]+\.\*\* ", decision), lines[0]
-        assert len(lines) <= DECISION_LINES_MAX, lines[0]
+        assert DECISION_LINES_MIN <= len(lines) <= DECISION_LINES_MAX, lines[0]
         assert max(map(len, lines)) <= PROSE_COLUMNS_MAX, lines[0]
 
 
