@@ -15,15 +15,11 @@ from itertools import repeat
 from pathlib import Path
 
 from rocksdict import (
-    BlockBasedOptions,
     BottommostLevelCompaction,
     Cache,
     Checkpoint,
     ColumnFamily,
     CompactOptions,
-    DataBlockIndexType,
-    DBRecoveryMode,
-    Options,
     Rdict,
     WriteBatch,
     WriteBufferManager,
@@ -32,7 +28,7 @@ from rocksdict import Snapshot as RocksSnapshot
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.storage.database_files import make_directory, newest_log
-from qss_store.storage.engine import FIXED_FAMILIES, PAYLOAD, Batch, Get, SyncedFiles
+from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get, SyncedFiles
 from qss_store.storage.free_space import Room, no_room_to_open
 from qss_store.storage.rocksdb_iterators import (
     Held,
@@ -42,16 +38,10 @@ from qss_store.storage.rocksdb_iterators import (
     read_past_cache,
     translated,
 )
+from qss_store.storage.rocksdb_options import family_options
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
-_WRITE_BUFFER_BYTES = 16 * 1024 * 1024
-_PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
-_WAL_BYTES_MAX = 64 * 1024 * 1024
-_BLOOM_BITS_PER_KEY = 10
-# With a hash of its keys in each block, larger blocks make point reads faster.
-_BLOCK_BYTES = 16 * 1024
-_KEYS_PER_HASH_SLOT = 0.75
 _MISSING = "key not found"
 
 
@@ -207,14 +197,23 @@ def _check_files(path: Path) -> None:
 
 
 class RocksDbEngine:
-    def __init__(self, path: Path, budget: MemoryBudget, *, salvages: bool = False) -> None:
+    def __init__(
+        self, path: Path, budget: MemoryBudget, *, salvages: bool = False, compacts: bool = True
+    ) -> None:
         """Opens or makes the database. Raises CorruptionError if its files are damaged.
 
         With `salvages` it reads the write-ahead log up to the first damage, and loses the rest.
+        Unless it `compacts`, no compaction begins by itself: files at rest stay as they are.
         """
         self._path = path
-        self._salvages = salvages
         self._budget = budget
+        self._options = partial(
+            family_options,
+            cache=budget.cache,
+            write_buffers=budget.write_buffers,
+            salvages=salvages,
+            compacts=compacts,
+        )
         self._syncing = threading.Lock()
         self._compacting = threading.Lock()
         make_directory(path)
@@ -234,36 +233,6 @@ class RocksDbEngine:
             is_full = isinstance(failure, DiskFullError)
             raise (no_room_to_open(path) if is_full else failure) from error
         self._assert_options_took_effect()
-
-    def _options(self, family: str) -> Options:
-        table = BlockBasedOptions()
-        table.set_block_cache(self._budget.cache)
-        table.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)  # noqa: FBT003
-        table.set_cache_index_and_filter_blocks(True)
-        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-        table.set_block_size(_BLOCK_BYTES)
-        table.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
-        table.set_data_block_hash_ratio(_KEYS_PER_HASH_SLOT)
-        options = Options(raw_mode=True)
-        options.create_if_missing(True)  # noqa: FBT003
-        options.create_missing_column_families(True)  # noqa: FBT003
-        options.set_block_based_table_factory(table)
-        options.set_write_buffer_manager(self._budget.write_buffers)
-        options.set_write_buffer_size(
-            _PAYLOAD_BUFFER_BYTES if family == PAYLOAD else _WRITE_BUFFER_BYTES
-        )
-        # A crash leaves a torn tail; damage in the middle must be refused, not skipped.
-        options.set_wal_recovery_mode(
-            DBRecoveryMode.point_in_time()
-            if self._salvages
-            else DBRecoveryMode.tolerate_corrupted_tail_records()
-        )
-        # A log file stays, and is replayed at the next open, while any family has rows only in it.
-        options.set_max_total_wal_size(_WAL_BYTES_MAX)
-        options.set_max_background_jobs(2)
-        options.set_keep_log_file_num(2)
-        options.set_max_log_file_size(1024 * 1024)
-        return options
 
     def _assert_options_took_effect(self) -> None:
         for name, family in self.column_families.items():

@@ -10,7 +10,6 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from rocksdict import Options
 
 from qss_core.model import StoreDefinition, StoreSettings
 from qss_store.http.query.app import make_query_app
@@ -32,15 +31,6 @@ _BUDGET_BYTES = 8 * 1024 * 1024
 
 def _budget() -> MemoryBudget:
     return MemoryBudget.of(cache_bytes=_BUDGET_BYTES, write_buffer_bytes=2 * _BUDGET_BYTES)
-
-
-class _QuietRocksDb(RocksDbEngine):
-    """RocksDB without background writes, so that a copy of its directory at rest is complete."""
-
-    def _options(self, family: str) -> Options:
-        options = super()._options(family)
-        options.set_disable_auto_compactions(True)
-        return options
 
 
 @dataclass(slots=True)
@@ -100,7 +90,8 @@ class OnePod:
     def _open(self, path: Path) -> Engine:
         if self.engine == "memory":
             return self.disk.open(Path(path.name))
-        return _QuietRocksDb(path, self.budget)
+        # Without background writes a copy of the directory at rest is complete.
+        return RocksDbEngine(path, self.budget, compacts=False)
 
     async def stop(self) -> None:
         """Ends the process without a crash."""
