@@ -1,10 +1,14 @@
 """A pod that was made again is found at its new IP, and its old one is given up soon."""
 
 import asyncio
+import re
 import socket
+import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import UnreachableError
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_testing.fakes.strange_pods import pod_that
+from qss_testing.pods.certificates import Authority
 
 _OLD, _NEW = "127.0.0.1", "127.0.0.2"
 _NAME = "words-0.words-pods.shop.svc"
@@ -111,6 +116,50 @@ async def test_an_address_that_accepts_no_connection_is_given_up_soon(
             async with asking() as ask:
                 with pytest.raises(UnreachableError, match=f"no answer within {limit}"):
                     await ask(f"http://{_OLD}:{address[1]}/")
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["http", "https"])
+async def test_a_pod_that_stands_still_has_longer_for_a_request_than_for_its_connection(
+    tmp_path: Path, *, is_encrypted: bool
+) -> None:
+    """Its kernel takes the connection; its process answers TLS, and reads the body."""
+    authority = Authority.make(tmp_path / "authority")
+    issued = authority.issue(tmp_path / "tls")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(issued / "tls.crt", issued / "tls.key")
+    received = 0
+
+    async def take(request: web.Request) -> web.Response:
+        nonlocal received
+        async for part in request.content.iter_any():
+            received += len(part)
+        return web.Response()
+
+    async with pod_that(take, tls=tls if is_encrypted else None) as url:
+        http, body = SyncHttp(ca_file=authority.file), bytes(32 * 1024 * 1024)
+        put = partial(http.request, "PUT", url, timeout_s=30.0, connect_timeout_s=0.1)
+        asked = asyncio.create_task(asyncio.to_thread(put, body=body))
+        await asyncio.sleep(0)  # The thread begins.
+        threading.Event().wait(0.5)  # The pod's event loop stands still.
+        assert (await asked).status == 200
+        assert received == len(body), "it was sent once"
+        http.close()
+
+
+async def test_a_body_that_no_pod_takes_in_time_is_sent_once() -> None:
+    took: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: took.append(writer), _OLD, 0)
+    http = SyncHttp()
+    url = f"http://{_OLD}:{server.sockets[0].getsockname()[1]}/"
+    put = partial(http.request, "PUT", url, body=bytes(32 * 1024 * 1024), timeout_s=0.3)
+    with pytest.raises(UnreachableError, match=re.escape("no answer within 0.3 s")):
+        await asyncio.to_thread(put)
+    assert len(took) == 1
+    http.close()
+    for writer in took:
+        writer.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def answered(asked: Awaitable[bytes]) -> bytes | None:

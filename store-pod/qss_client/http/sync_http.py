@@ -1,16 +1,19 @@
 """HTTP for programs without an event loop: pooled connections, typed errors, limited answers."""
 
 import logging
+import socket
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextvars import ContextVar
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
 from typing import Any, TypeVar
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
 from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
@@ -27,7 +30,42 @@ Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 2.0  # At the address of a pod that is gone nobody refuses a connection.
 LOOK_EVERY_S = 0.5
 _Limits = tuple[float, float]  # Seconds for an answer, and for a new connection.
+_LIMITS = ContextVar[_Limits]("limits")  # Of this thread's request.
 _HELD_MAX = 16  # Threads that wait for one pod, beyond which the pod is looked at first.
+
+
+class _Connection(HTTPConnection):
+    """A connection whose own limit does not count for the request: urllib3 has one for both."""
+
+    def _new_conn(self) -> socket.socket:
+        made = _connected(self, super()._new_conn)
+        made.settimeout(_LIMITS.get()[0])
+        return made
+
+
+class _TlsConnection(HTTPSConnection):
+    """As `_Connection`; the pod's process, which may be busy, takes part in the handshake."""
+
+    def _new_conn(self) -> socket.socket:
+        made = _connected(self, super()._new_conn)
+        made.settimeout(min(CONNECT_TIMEOUT_S, _LIMITS.get()[0]))
+        return made
+
+
+def _connected(connection: HTTPConnection, connect: Callable[[], socket.socket]) -> socket.socket:
+    whole_s, connection.timeout = connection.timeout, _LIMITS.get()[1]
+    try:
+        return connect()
+    finally:
+        connection.timeout = whole_s
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
 
 
 class SyncHttp:
@@ -58,6 +96,7 @@ class SyncHttp:
             ssl_context=trusted_by(ca_file),
             **(named if server_hostname else {}),
         )
+        self._pool.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
     def close(self) -> None:
         self._pool.clear()
@@ -123,8 +162,9 @@ class SyncHttp:
             try:
                 return self._exchange(method, url, body, headers, limits)
             except urllib3.exceptions.ProtocolError as error:
-                if last:
-                    raise unreachable(url, error, timeout_s) from error
+                is_late = any(isinstance(one, TimeoutError) for one in error.args)
+                if last or is_late:  # The pod did not take the body in time.
+                    raise unreachable(url, error, timeout_s, is_connected=is_late) from error
             except urllib3.exceptions.HTTPError as error:
                 refused = certificate_refused(url, error)
                 if refused is not None:
@@ -143,14 +183,14 @@ class SyncHttp:
         headers: dict[str, str],
         limits: _Limits,
     ) -> HttpAnswer:
-        timeout_s, connect_timeout_s = limits
-        timeout = urllib3.Timeout(connect=connect_timeout_s, read=timeout_s)
+        timeout_s, _ = limits
+        _LIMITS.set(limits)
         response = self._pool.request(
             method,
             url,
             body=body,
             headers=headers,
-            timeout=timeout,
+            timeout=urllib3.Timeout(connect=timeout_s, read=timeout_s),
             preload_content=False,
             redirect=False,
         )
