@@ -36,7 +36,7 @@ _FROM_THE_API_SERVER = (
 _LEASE_S = LEASE_S
 # A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
 _HANDED_OVER_S = 2.0
-_ONE_TRY_FAILS = 0.005  # Of the questions to the Service in a drain, a roll or a scale.
+_ONE_TRY_FAILS = 0.005  # The share of questions to the Service in a drain, roll or scale.
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
 _TOLD_S = 70.0  # An event that is too many for its minute is written in the next one.
 _DRAINED_S = 30.0

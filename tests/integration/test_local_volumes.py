@@ -98,7 +98,7 @@ def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_ro
 def test_folders_of_pods_that_were_exchanged_are_put_back_as_told(
     qss: Qss, pods: int, says_pods: bool
 ) -> None:
-    """Of three folders each has the name of the next one. Volumes may be of an older version."""
+    """Each of three folders has the name of the next one. Volumes may be of an older version."""
     file = manifest(replicas=pods, standbys=1, partitions=3)
     rows = {f"k{number}": number for number in range(20)}
     assert qss.up(file).code == 0

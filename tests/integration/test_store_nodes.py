@@ -34,7 +34,7 @@ def place_of(node: str | None) -> Place:
 
 
 def cordon(cluster: ToyCluster, node: str, *, is_cordoned: bool = True) -> None:
-    """What `kubectl cordon` and `kubectl uncordon` do; no watch of the operator hears it."""
+    """Does as `kubectl cordon` and `kubectl uncordon`; no watch of the operator hears it."""
     value = True if is_cordoned else None
     cluster.server.objects.patch(place_of(node), {"spec": {"unschedulable": value}})
 

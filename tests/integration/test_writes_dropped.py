@@ -1,4 +1,4 @@
-"""What a commit's answer says of rows that no reader sees, and an abort's of a decided batch."""
+"""A commit's answer counts rows that no reader sees; an abort does not deny a decided batch."""
 
 from pathlib import Path
 from typing import Any

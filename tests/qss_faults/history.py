@@ -17,7 +17,7 @@ from qss_core.positions import BATCH_TOPICS, Position
 from qss_testing.writers.process_writer import key_in
 
 WRITER = "faults"
-SHARED_KEYS = 8  # Of each partition.
+SHARED_KEYS = 8  # Shared keys in each partition.
 TRACES_MAX = 40
 KINDS = ("lost", "doubled", "false", "regressed")
 
@@ -107,7 +107,7 @@ class Answer:
 
     by: str  # The reader and the replica, for a trace.
     partition: int
-    batch: int  # Of the answer's position.
+    batch: int  # The batch of the answer's position.
     sequence: int
     least: int  # The batch of the bound: the reader's own token, or the last acknowledged one.
     seen: int  # The newest batch that this reader saw in this partition before.

@@ -66,7 +66,7 @@ class History:
 
     begun: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
-    told: list[tuple[float, int]] = field(default_factory=list)  # Of each: when, in seconds.
+    told: list[tuple[float, int]] = field(default_factory=list)  # Times (s) and sequences.
     given_up: set[str] = field(default_factory=set)  # Runs were told that these are not decided.
 
     def begin(self, batch: Batch) -> None:

@@ -27,12 +27,12 @@ _PODS = 3
 _FAULTS_S = 20.0
 _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
-_CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
+_CUSTOM = 0.3  # The share of stores with a user's own type, which has an index.
 # Most stores fail over soon: with the defaults few of the faults last long enough.
 _OF_QUICK, _QUICK = 0.7, ("1s", "2s", "5s")
 _TIMES = ("leaseDuration", "failoverAfter", "replicaTimeout")
-_SCALED = 0.3  # Of the runs scale their store.
-_RESTART = 0.3  # Of a person's changes in such a run are of the pods' template.
+_SCALED = 0.3  # The share of runs that scale their store.
+_RESTART = 0.3  # The share of such a run's changes that change the pods' template.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
 
 

@@ -59,12 +59,12 @@ class World:
         self.trace = Trace(loop)
         self.histories = Histories()
         self.histories.make(_UID.format(1))
-        self.index_version = 1  # Of the store type in the pods' image.
+        self.index_version = 1  # The version of the store type in the pods' image.
         self.failures: list[BaseException] = []
         self.store = StoreName("flights")
         self.pods = spec.replicas  # The machines for pods.
-        self.replicas = spec.replicas  # Of these, the first ones run a pod.
-        self.template = 0  # Of the pods; a person who restarts the store makes another one.
+        self.replicas = spec.replicas  # The first machines run a pod, so many of them.
+        self.template = 0  # The pods' template; a person who restarts the store makes another one.
         self.is_scaled = False  # Whether a person changes the number of pods.
         self._seed = seed
         self._directory = directory
@@ -82,7 +82,7 @@ class World:
         self.settings = settings or settings_of(self.random("settings"))
         self.processes: dict[str, PodProcess] = {}  # By host.
         self._nodes: dict[str, str] = {}  # The node that runs on a host.
-        self._templates: dict[str, int] = {}  # Of each pod, by node.
+        self._templates: dict[str, int] = {}  # The template of each pod, by node.
         self._starts = 0
         self._made = 1
         self._copies = 0

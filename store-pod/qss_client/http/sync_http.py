@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 2.0  # At the address of a pod that is gone nobody refuses a connection.
 LOOK_EVERY_S = 0.5
 _Limits = tuple[float, float]  # Seconds for an answer, and for a new connection.
-_LIMITS = ContextVar[_Limits]("limits")  # Of this thread's request.
+_LIMITS = ContextVar[_Limits]("limits")  # The limits of this thread's request.
 _HELD_MAX = 16  # Threads that wait for one pod, beyond which the pod is looked at first.
 
 

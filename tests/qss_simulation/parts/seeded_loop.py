@@ -96,7 +96,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._paused: set[str] = set()
         self._tasks: dict[str, WeakSet[asyncio.Task[Any]]] = {}
         self._graves: list[object] = []  # A task that is forgotten would run its `finally`.
-        self._at_end: list[Callable[[], None]] | None = None  # Of the work that runs now.
+        self._at_end: list[Callable[[], None]] | None = None  # Effects of the work that runs now.
 
     # --- Nodes
 

@@ -10,8 +10,8 @@ from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
-_OF_ACTIVE = 0.3  # Of the reads ask for the active.
-_FRESH = 0.3  # Of the other reads bound how stale the answer may be.
+_OF_ACTIVE = 0.3  # The share of reads that ask for the active.
+_FRESH = 0.3  # The share of other reads that bound how stale the answer may be.
 _STALE_S_MAX = 2.0
 CLOCKS = 1.06  # A second of the slowest clock is shorter than this.
 

@@ -46,7 +46,7 @@ class Node:
     changelog: Changelog | None = None
     peers: active.Peers | None = None
     may_act: bool = True
-    counted_at: dict[Ordinal, Offset] = field(default_factory=dict)  # Of learners, in this epoch.
+    counted_at: dict[Ordinal, Offset] = field(default_factory=dict)  # Learners, in this epoch.
     durable_end: int = 0
     waiting: list["Message"] = field(default_factory=list)  # Acknowledgements until a sync.
     syncing: "Syncing | None" = None

@@ -1,4 +1,4 @@
-"""What the server of forked commands has imported; importing it takes half a second."""
+"""The modules that the server of forked commands imports; the import takes half a second."""
 
 import gc
 

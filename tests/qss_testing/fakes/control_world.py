@@ -126,14 +126,14 @@ class World:
     seconds: float = 0.0
     kept: int = 0
     are_volumes_opaque: bool = False
-    template: int = 0  # Of the pods; another one outdates those that run.
+    template: int = 0  # The pods' template; another one outdates running pods.
     uncompared: set[int] = field(default_factory=set)  # Pods that no other replica has compared.
     promised: set[int] = field(default_factory=set)  # Pods that would wait for an older lease.
     lagging: set[int] = field(default_factory=set)  # Pods whose learners do not catch up.
     leaving: set[int] = field(
         default_factory=set
     )  # Pods that Kubernetes ends; their learners do not begin to count.
-    stuck: set[int] = field(default_factory=set)  # Those whose nodes have no power.
+    stuck: set[int] = field(default_factory=set)  # Pods whose nodes have no power.
     older: set[int] = field(default_factory=set)  # Pods of the version without standbys.
     silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
     published: list[StoreStatus] = field(default_factory=list)

@@ -13,7 +13,7 @@ from qss_client.clock import SystemClock
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, RefusalError
 
-AUDIENCE = "queryablestate.dev/shop/words"  # That of the guarded store.
+AUDIENCE = "queryablestate.dev/shop/words"  # The audience of the guarded store.
 COMMON = "queryablestate.dev"
 OWN_TOKEN = "own"
 

@@ -284,7 +284,7 @@ async def test_another_pod_at_a_reused_address_is_not_believed() -> None:
 
 
 def in_sync(world: World) -> list[int]:
-    """How many replicas of each partition are in sync."""
+    """The number of in-sync replicas of each partition."""
     status = world.resource.status
     assert status is not None
     assert status.assignment is not None

@@ -58,7 +58,7 @@ class Rebalance:
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
-    without_rows: tuple[str, ...] = ()  # Those on pods without a replica that may be right.
+    without_rows: tuple[str, ...] = ()  # Wishes for pods without a replica that may be right.
     without_room: tuple[str, ...] = ()  # Pods that cannot take what those that go have.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
     are_full: bool = False  # Whether all of these have full volumes.

@@ -1,4 +1,4 @@
-"""What `qss up --detach` waits for, what it says meanwhile, and when it gives up."""
+"""The waits of `qss up --detach`, its words meanwhile, and the time at which it gives up."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What a pod said last, before its process ended, and a pod whose process cannot be started."""
+"""The last words of a pod whose process ended, and a pod whose process cannot be started."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Which resource may be stored over the volumes of local pods."""
+"""The resources that may be stored over the volumes of local pods."""
 
 import shutil
 import subprocess
@@ -69,7 +69,7 @@ def put_volume(state: StateDirectory, pod: int, resource: str, uid: str) -> Path
 
 
 def put_schema_of_rows(state: StateDirectory, resource: str, uid: str) -> None:
-    """What a pod keeps when its databases have the schema of that resource, and were asked."""
+    """Keeps the schema of a resource as a pod does whose databases have it, and were asked."""
     spec = decode_spec(validate_resource(yaml.safe_load(resource))["spec"])
     file = state.data_directory(STORE, Ordinal(0)) / "schema-of-rows.json"
     file.write_bytes(encode(definition_of(STORE, StoreId(uid), spec)))

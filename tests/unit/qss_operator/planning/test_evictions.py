@@ -1,4 +1,4 @@
-"""When a pod may be evicted."""
+"""The rules by which a pod may be evicted."""
 
 import pytest
 from msgspec.structs import replace
