@@ -156,6 +156,15 @@ class Replica:
         return self.apply_loop.is_recovered and self.log.applied >= tail
 
     @property
+    def lacks_rows(self) -> bool:
+        """Whether readers would see a state from long before: the log is not applied yet."""
+        catch_up = self._parts.catch_up
+        if self.role is not Role.STANDBY:
+            return self.acting.begins_epoch and catch_up.is_behind
+        misses_active = self.following.misses_active
+        return catch_up.lacks_rows(self.log, misses_active=misses_active)
+
+    @property
     def log(self) -> logs.Log:
         return self.changelog.log
 

@@ -54,7 +54,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         end_offset=replica.log.end,
         sequence=sequence,
         error=error.message if error else None,
-        answers=view is not None and error is None,
+        answers=view is not None and error is None and not replica.lacks_rows,
         is_damaged=isinstance(error, CorruptionError),
         is_stopped=replica.health.has_stopped,
         has_damage=replica.health.damage is not None,
@@ -94,10 +94,14 @@ def numbers_of(replica: Replica, role: Role) -> ReplicaNumbers:
 
 
 def state_of(replica: Replica) -> str:
-    """Whether it is opening, serving or failed; a new active is opening until it may answer."""
+    """Whether it is opening, serving or failed.
+
+    A new active is opening until it may answer, and a standby until it has applied enough.
+    """
     if replica.failure:
         return "failed"
-    return "opening" if replica.view is None or replica.acting.begins_epoch else "serving"
+    is_opening = replica.view is None or replica.acting.begins_epoch
+    return "opening" if is_opening or replica.lacks_rows else "serving"
 
 
 def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:

@@ -52,9 +52,9 @@ def newest_configuration(
             "volumes were mixed up. Give each pod its own volume again; nothing is lost",
             owner=Ordinal(int(made_by)) if made_by.isdigit() else None,
         )
-    if _CONFIGURATION not in meta:
+    configuration = kept_configuration(meta)
+    if configuration is None:
         return wanted
-    configuration = decode(meta[_CONFIGURATION], PartitionConfiguration)
     held = decode(meta[_DEFINITION], StoreDefinition)
     if (held.store_id, configuration.partition) != (definition.store_id, wanted.partition):
         raise MisplacedError(
@@ -64,6 +64,12 @@ def newest_configuration(
         )
     check_schema(held, definition)
     return max(configuration, wanted, key=lambda one: one.epoch)
+
+
+def kept_configuration(meta: Mapping[bytes, bytes]) -> PartitionConfiguration | None:
+    """The configuration that the database keeps; None where no replica has begun in it."""
+    kept = meta.get(_CONFIGURATION)
+    return None if kept is None else decode(kept, PartitionConfiguration)
 
 
 def is_new(engine: Engine) -> bool:

@@ -9,6 +9,7 @@ from qss_testing.plants.planted import Plant, run
 _STORE = "store-pod/qss_store"
 _PEERS = f"{_STORE}/replicas/peers"
 _MEMBERSHIP = "operator/qss_operator/planning/membership"
+_JOINED = "tests/integration/test_joined_standbys.py"
 _STANDBYS = "tests/integration/test_standbys.py"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
 _OLDER = "tests/integration/test_older_assignments.py"
@@ -261,6 +262,20 @@ STANDBY_PLANTS = (
         "        if answer is self and isinstance(answer, CorruptionError):\n",
         "tests/integration/test_queries_damage.py"
         "::test_another_replica_answers_and_the_pod_reports_the_damage",
+    ),
+    Plant.of(
+        "a standby answers before it has applied the log that it joined with",
+        f"{_PEERS}/catch_up.py",
+        "            self._target, self._is_behind = None, True\n",
+        "            self._is_behind = True\n",
+        f"{_JOINED}::test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read",
+    ),
+    Plant.of(
+        "a start forgets that a standby was behind",
+        f"{_PEERS}/catch_up.py",
+        "        self._is_behind = _BEHIND in meta\n",
+        "        self._is_behind = False\n",
+        f"{_JOINED}::test_a_standby_that_starts_again_before_it_has_applied_its_log_is_behind_still",
     ),
 )
 

@@ -346,11 +346,17 @@ async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chun
 
 
 @asynccontextmanager
-async def replicated(tmp_path: Path, pods: int = 2, **limits: int) -> AsyncIterator[WriteCluster]:
+async def replicated(
+    tmp_path: Path, pods: int = 2, open_engine: OpenEngine | None = None, **limits: int
+) -> AsyncIterator[WriteCluster]:
     """One partition, active on pod 0, with a standby on pod 1."""
     settings = StoreSettings(**limits)
     async with write_cluster(
-        tmp_path, pods=pods, partitions=1, limits=settings, open_engine=open_rocksdb()
+        tmp_path,
+        pods=pods,
+        partitions=1,
+        limits=settings,
+        open_engine=open_engine or open_rocksdb(),
     ) as cluster:
         await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
         await cluster.until_led()

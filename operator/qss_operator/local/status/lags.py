@@ -28,7 +28,7 @@ class _Behind(NamedTuple):
     """The lag of one replica; the largest of several has most entries left."""
 
     entries: int
-    seconds: float
+    seconds: float | None  # None where the replica was not level since it started.
     partition: str
     pod: int
 
@@ -51,16 +51,20 @@ def lags_told(store: StoreName, pods: Iterable[PodEndpoints]) -> list[str]:
 
 def _told(role: Role, found: Iterable[_Lags]) -> list[str]:
     behind = [
-        _Behind(lag.lag_offsets, lag.lag_seconds or 0.0, partition, one.ordinal)
+        _Behind(lag.lag_offsets, lag.lag_seconds, partition, one.ordinal)
         for one in found
         for partition, lag in one.partitions.items()
         if lag.role is role
     ]
     if not behind:
         return []
-    most, late_s = max(behind), max(one.seconds for one in behind)
+    most = max(behind, key=lambda one: one.entries)
+    level = [one.seconds for one in behind if one.seconds is not None]
     left = "every entry applied"
     if most.entries:
         where = f"partition {most.partition} on pod {most.pod}"
         left = f"at most {most.entries} entries to apply ({where})"
-    return [f"{role.lower()}s: {left}, at most {late_s:.1f} s behind their actives"]
+    late = [f"at most {max(level):.1f} s behind their actives"] if level else []
+    if missing := len(behind) - len(level):
+        late.append(f"{missing} not level with {'its' if missing == 1 else 'their'} active yet")
+    return [f"{role.lower()}s: {', '.join([left, *late])}"]

@@ -1,8 +1,9 @@
 """Decides whether a replica may answer a read, and from which state.
 
 The order of the checks is part of the API: the partition exists, the pod has it, the role, the
-state is open, the staleness, the position bound. The bound is checked with `requireActive`, too
-(Kafka ignores it then), since a newly promoted active may not have applied all of its log.
+state is open and not one of long ago, the staleness, the position bound. The bound is checked with
+`requireActive`, too (Kafka ignores it then), since a newly promoted active may not have applied all
+of its log.
 """
 
 from collections.abc import Callable
@@ -93,10 +94,7 @@ def read(
         _check_role(replica, pod, options)
     elif options.require_active:
         replica.acting.check()
-    view = replica.view
-    if view is None:
-        why = replica.failure.message if replica.failure else "it is being opened"
-        raise NotReadyError(f"partition {partition} does not serve yet: {why}")
+    view = _shown(replica)
     if options.max_staleness_s is not None:
         _check_staleness(replica, options.max_staleness_s)
     if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
@@ -115,6 +113,20 @@ def read(
     if options.require_active:
         replica.acting.check()  # The lease may have run out while the rows were read.
     return reading, produced
+
+
+def _shown(replica: Replica) -> ReadView:
+    """The state that readers see. Raises NotReadyError where there is none, or one of long ago."""
+    view, partition = replica.view, replica.partition
+    if view is None:
+        why = replica.failure.message if replica.failure else "it is being opened"
+        raise NotReadyError(f"partition {partition} does not serve yet: {why}")
+    if replica.lacks_rows:
+        raise NotReadyError(
+            f"the standby of partition {partition} has yet to apply what was acknowledged before "
+            "it joined or started: try again, or ask the active"
+        )
+    return view
 
 
 def _check_role(replica: Replica, pod: Pod, options: ReadOptions) -> None:

@@ -11,6 +11,7 @@ from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.row_lock import RowLock
 from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.peers.catch_up import CatchUp
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import DecodedEntries
@@ -22,6 +23,7 @@ from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import (
     is_kept,
+    kept_configuration,
     newest_configuration,
     put_configuration,
     put_database_id,
@@ -37,6 +39,7 @@ class ReplicaParts:
     context: PodContext
     engine: Engine
     changelog: Changelog
+    catch_up: CatchUp
     machine: Machine
     migration: Migration
     index_build: IndexBuild
@@ -61,6 +64,7 @@ class ReplicaParts:
     ) -> "ReplicaParts":
         """The parts of a replica as its database has them; `refusal` ends the waits of readers."""
         meta = dict(engine.scan(META))
+        kept = kept_configuration(meta)
         configuration = newest_configuration(meta, definition, configuration, context.pod)
         partition = configuration.partition
         machine, migration = Machine.load(partition, meta), Migration(engine, meta)
@@ -74,6 +78,7 @@ class ReplicaParts:
             context=context,
             engine=engine,
             changelog=changelog,
+            catch_up=CatchUp(meta, changelog.log, kept, context.incarnation),
             machine=machine,
             migration=migration,
             index_build=IndexBuild(engine, meta, partition, context.slices),
@@ -113,6 +118,7 @@ class ReplicaParts:
         """Writes the configuration and the definition into the database, not durably."""
         batch = self.engine.batch()
         put_configuration(batch, configuration, self.changelog.log.pod)
+        self.catch_up.put(batch)
         put_definition(batch, self.views.definition)
         put_database_id(batch, self.engine)
         self.migration.keep_only(batch, self.views.families)

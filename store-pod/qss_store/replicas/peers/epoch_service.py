@@ -38,6 +38,7 @@ class EpochService:
         log = logs.reconfigure(before, configuration)
         if log is before:
             return False
+        self._parts.catch_up.configured(before.configuration, log)
         self._parts.write_configuration(configuration)
         self._parts.changelog.log = log
         self._alarm.configured(configuration)

@@ -126,10 +126,11 @@ class FollowerService:
             parts.wake.set()
             if changelog.owes_sync:
                 await changelog.sync()
+            check_follows(changelog.log, append.configuration)
+            parts.catch_up.heard(append, changelog.log, parts.engine)
         except (CorruptionError, PassingError) as error:
             self._fail(error)
             raise
-        check_follows(changelog.log, append.configuration)
         self._check_health()
         self.acknowledgements += 1
         self._freshness.heard(append, changelog.log.applied)
