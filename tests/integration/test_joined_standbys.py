@@ -23,7 +23,7 @@ from qss_testing.pods.write_cluster import (
     WriteCluster,
     lead,
     replica_of,
-    replicated,
+    replicated_in,
     rows_of,
     write,
 )
@@ -70,7 +70,7 @@ def read_on(cluster: WriteCluster, pod: int) -> Rows:
 
 def held_cluster(directory: Path, **limits: int) -> AbstractAsyncContextManager[WriteCluster]:
     budget = MemoryBudget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
-    return replicated(directory, open_engine=lambda path: HeldEngine(path, budget), **limits)
+    return replicated_in(directory, lambda path: HeldEngine(path, budget), **limits)
 
 
 async def test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read(

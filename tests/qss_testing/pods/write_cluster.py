@@ -346,17 +346,24 @@ async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chun
 
 
 @asynccontextmanager
-async def replicated(
-    tmp_path: Path, pods: int = 2, open_engine: OpenEngine | None = None, **limits: int
+async def replicated(tmp_path: Path, pods: int = 2, **limits: int) -> AsyncIterator[WriteCluster]:
+    """One partition, active on pod 0, with a standby on pod 1; in RocksDB."""
+    async with replicated_in(tmp_path, open_rocksdb(), pods, **limits) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def replicated_in(
+    tmp_path: Path, open_engine: OpenEngine, pods: int = 2, **limits: int
 ) -> AsyncIterator[WriteCluster]:
-    """One partition, active on pod 0, with a standby on pod 1."""
+    """As `replicated`, in engines of the test."""
     settings = StoreSettings(**limits)
     async with write_cluster(
         tmp_path,
         pods=pods,
         partitions=1,
         limits=settings,
-        open_engine=open_engine or open_rocksdb(),
+        open_engine=open_engine,
     ) as cluster:
         await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
         await cluster.until_led()
