@@ -265,14 +265,14 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a standby answers before it has applied the log that it joined with",
-        f"{_PEERS}/catch_up.py",
+        f"{_STORE}/replicas/apply/catch_up.py",
         "            self._target, self._is_behind = None, True\n",
         "            self._is_behind = True\n",
         f"{_JOINED}::test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read",
     ),
     Plant.of(
         "a start forgets that a standby was behind",
-        f"{_PEERS}/catch_up.py",
+        f"{_STORE}/replicas/apply/catch_up.py",
         "        self._is_behind = _BEHIND in meta\n",
         "        self._is_behind = False\n",
         f"{_JOINED}::test_a_standby_that_starts_again_before_it_has_applied_its_log_is_behind_still",

@@ -18,6 +18,8 @@ Any other error than a full disk ends the loop: `replica_health` keeps the failu
 requests get it. A full disk only delays: entries stay in the log, and the loop tries again each
 second. With a damaged block that a reader met, the replica goes on.
 
-`dropped_rows` counts the rows of each batch that retention dropped. The package does not import
-`replica`. Tests: `test_apply_loop` and `test_replica_recovery` (unit), and `tests/simulation`.
+`catch_up` says whether a standby has applied enough to answer reads. `dropped_rows` counts the rows
+of each batch that retention dropped. The package does not import `replica`. Tests:
+`test_apply_loop`, `test_replica_recovery` (unit), `test_joined_standbys` (integration), and
+`tests/simulation`.
 """

@@ -16,11 +16,10 @@ The rules are those of `replication`; a `replica` owns one object of each class 
 An active sends nothing before its own disk keeps the epoch. A replica that is opened again keeps
 the promises of its follower: the pod holds them.
 
-`freshness` tells how long ago a follower was level with its active, and `catch_up` whether a
-standby has applied enough to answer reads. `send_signal` wakes the senders
+`freshness` tells how long ago a follower was level with its active. `send_signal` wakes the senders
 of the pod (`replicas.transfer`), which this package does not import. `unlike_alarm` keeps, in the
 database, that other replicas have other rows.
 
-Tests: `test_freshness` (unit), `test_follower_replica`, `test_standbys`, `test_joined_standbys`,
-`test_standbys_failures`, `test_comparison_waits` (integration), and `tests/simulation`.
+Tests: `test_freshness` (unit), `test_follower_replica`, `test_standbys`, `test_standbys_failures`,
+`test_comparison_waits` (integration), and `tests/simulation`.
 """
