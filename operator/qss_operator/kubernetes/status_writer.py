@@ -19,7 +19,7 @@ from qss_operator.planning.annotations import (
 from qss_operator.planning.findings.served import is_serving
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
-from qss_operator.resources.crd import without_nulls
+from qss_operator.resources.crd import canonical
 from qss_operator.resources.status_document import decode_status, encode_status
 from qss_operator.resources.support import supported_spec
 
@@ -83,7 +83,7 @@ def resource_of(found: Object) -> StoreResource:
         uid=metadata["uid"],
         generation=metadata["generation"],
         version=metadata["resourceVersion"],
-        spec=supported_spec(decode_spec(without_nulls(found["spec"])))[0],
+        spec=supported_spec(decode_spec(canonical(found["spec"])))[0],
         adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
         accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
         actives=annotations.get(ACTIVES_ANNOTATION),
@@ -95,7 +95,7 @@ def resource_of(found: Object) -> StoreResource:
 
 def unsupported_lines(found: Object) -> list[str]:
     """A line for each field of the spec with a value that is not supported yet."""
-    spec = decode_spec(without_nulls(found["spec"]))
+    spec = decode_spec(canonical(found["spec"]))
     return supported_spec(spec)[1]
 
 

@@ -46,7 +46,7 @@ from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_operator.resources.crd import without_nulls
+from qss_operator.resources.crd import canonical
 from qss_operator.times import time_of, utc
 
 logger = logging.getLogger(__name__)
@@ -238,7 +238,7 @@ class StoreLoop:
 
     async def _reconciler_for(self, store: Object) -> StoreReconciler:
         """The store's reconciler, made anew where its settings of TLS or zones change."""
-        spec = decode_spec(without_nulls(store["spec"]))
+        spec = decode_spec(canonical(store["spec"]))
         made_of = (spec.access.tls_secret_name is None, spec.topology.spread_key)
         if self.reconciler is None or made_of != self._made_of:
             self._made_of = made_of

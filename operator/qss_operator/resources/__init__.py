@@ -11,7 +11,7 @@ A file of `qss up` or `qss apply` goes through all modules, called by `local.pre
 
 `status_document` writes and reads the status of a resource in both places.
 
-On Kubernetes the API server checks the resource. There the operator uses only `without_nulls` of
+On Kubernetes the API server checks the resource. There the operator uses only `canonical` of
 `crd`, and `supported_spec` of `support`, which replaces values that are not supported.
 
 The CRD file is the only list of fields: a new rule goes there, and `cel` needs a change only if the

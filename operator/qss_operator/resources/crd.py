@@ -31,12 +31,14 @@ def resource_schema() -> Schema:
     return cast(Schema, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-def without_nulls(value: Json) -> Json:
-    """The value without null members: null means absent."""
+def canonical(value: Json) -> Json:
+    """The value as the API server stores it: no null members, and 2.0 is the integer 2."""
     if isinstance(value, dict):
-        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+        return {name: canonical(member) for name, member in value.items() if member is not None}
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value
 
 

@@ -22,7 +22,7 @@ from qss_operator.resources.crd import (
     json_schema,
     resource_schema,
     with_defaults,
-    without_nulls,
+    canonical,
 )
 
 _VALUE_CHARS_MAX = 80
@@ -84,7 +84,7 @@ def check_resource(resource: Json, old: Json | None = None) -> tuple[Json, list[
     """
     if not isinstance(resource, dict):
         return resource, [FieldProblem("", f"a {KIND} expected, got {_shown(resource)}")]
-    filled = with_defaults(without_nulls(resource), resource_schema())
+    filled = with_defaults(canonical(resource), resource_schema())
     problems = sorted({problem for error in _shape_errors(filled) for problem in _explain(error)})
     if not problems:
         problems = [

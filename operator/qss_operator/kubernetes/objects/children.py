@@ -29,7 +29,7 @@ from qss_operator.kubernetes.names import (
 from qss_operator.kubernetes.objects.pod_template import PodDefaults, pod_template
 from qss_operator.planning.annotations import RESTARTED_AT_ANNOTATION
 from qss_operator.planning.model import StoreResource
-from qss_operator.resources.crd import without_nulls
+from qss_operator.resources.crd import canonical
 
 Object = dict[str, Any]
 Child = tuple[Kind, Object]
@@ -226,7 +226,7 @@ def _operator(defaults: PodDefaults) -> list[Object]:
 
 
 def _peers(given: Peers) -> list[Object]:
-    return [without_nulls(msgspec.to_builtins(peer)) for peer in given]
+    return [canonical(msgspec.to_builtins(peer)) for peer in given]
 
 
 def _exists(label: str) -> Object:

@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
+from qss_core.spec.resource import decode_spec
 from qss_operator.errors import InvalidResourceError
 from qss_operator.resources.manifests import read_manifests
+from qss_operator.resources.validation import validate_resource
+from qss_testing.clients.qss_command import manifest
 
 
 def written(directory: Path, text: str, name: str = "stores.yaml") -> Path:
@@ -55,3 +59,9 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(InvalidResourceError, match="is no YAML"):
         read_manifests([file])
+
+
+def test_a_whole_number_with_a_point_is_an_integer() -> None:
+    resource = yaml.safe_load(manifest(partitions=4.0, replicas=2.0))
+    spec = decode_spec(validate_resource(resource)["spec"])
+    assert (spec.partitions, spec.replicas) == (4, 2)
