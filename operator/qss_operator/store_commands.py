@@ -150,7 +150,7 @@ def kill(
 def _number(text: str) -> int:
     """The number that a person gave; raises MalformedRequestError for other text."""
     if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
-        raise MalformedRequestError(f"a number of at least 0 is expected, not {text!r}")
+        raise MalformedRequestError(f"a number from 0 to 999999999 is expected, not {text[:40]!r}")
     return int(text)
 
 

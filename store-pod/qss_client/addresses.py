@@ -70,6 +70,11 @@ def _checked(text: str) -> str:
             f"a URL like http://127.0.0.1:8080 is needed, not {text!r}; a store of the local "
             'cluster is found by its name alone: store="..." and no url'
         )
+    if parts.username is not None or parts.password is not None:
+        raise MalformedRequestError(
+            "a URL with a user or a password is not used: a store takes a token (qss: --token-file, "
+            "programs: token=...)"
+        )
     return url
 
 

@@ -342,7 +342,9 @@ async def test_something_that_is_no_store_is_told(connect: Connect) -> None:
     app.router.add_get("/{path:.*}", hello)
     runner = await make_runner(app, "127.0.0.1", 0)
     try:
-        with pytest.raises(StoreError, match="is it a store"):
+        with pytest.raises(
+            StoreError, match=r"answered \d+ and no problem document: is it a store"
+        ):
             await (await connect(f"http://127.0.0.1:{port_of(runner)}")).get("a")
     finally:
         await runner.cleanup()

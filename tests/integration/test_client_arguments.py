@@ -1,7 +1,7 @@
 """`Store` and `AsyncStore` refuse invalid arguments, and describe themselves."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -36,7 +36,7 @@ async def connect(request: pytest.FixtureRequest, cluster: PodCluster) -> AsyncI
 
 async def test_a_limit_is_a_number_of_rows(connect: Connect) -> None:
     client = await connect()
-    for limit in ("5", -1, 1.5, True):
+    for limit in ("5", -1, 1.5, True, -(10**5000)):
         with pytest.raises(MalformedRequestError, match=r"limit: a whole number of rows"):
             await client.range(limit=limit)
         with pytest.raises(MalformedRequestError, match=r"limit: a whole number of rows"):
@@ -46,7 +46,7 @@ async def test_a_limit_is_a_number_of_rows(connect: Connect) -> None:
 
 async def test_a_text_is_one_key_and_no_list_of_its_letters(connect: Connect) -> None:
     client = await connect()
-    for keys in ("abc", b"abc", 7):
+    for keys in ("abc", b"abc", 7, {"a1": 1}):
         with pytest.raises(MalformedRequestError, match="keys: a list of keys"):
             await client.get_many(keys)  # type: ignore[arg-type]
     rows = await client.get_many(key for key in ("a1", "nope"))  # type: ignore[arg-type]
@@ -69,9 +69,27 @@ async def test_options_are_read_options(connect: Connect) -> None:
     for call in calls:
         with pytest.raises(MalformedRequestError, match=r"options: a ReadOptions"):
             await call()
-    for seconds in ("3", True, float("nan")):
+    for seconds in ("3", True, float("nan"), 10**5000):
         with pytest.raises(MalformedRequestError, match="timeout_s: seconds"):
             ReadOptions(timeout_s=seconds)  # type: ignore[arg-type]
+
+
+async def test_a_choice_is_true_or_false(connect: Connect) -> None:
+    """A text such as "no" would be taken for a yes."""
+    client, wrong = await connect(), cast("bool", "no")
+    with pytest.raises(MalformedRequestError, match="exact: True or False, not 'no'"):
+        await client.count(exact=wrong)
+    with pytest.raises(MalformedRequestError, match="execution_info: True or False"):
+        await client.query("RangeQuery", execution_info=wrong)
+    with pytest.raises(MalformedRequestError, match="require_active: True or False"):
+        ReadOptions(require_active=wrong)
+
+
+async def test_partitions_are_a_list_of_whole_numbers(connect: Connect) -> None:
+    client = await connect()
+    for partitions in ({0: 1}, [True], ["0"], []):
+        with pytest.raises(MalformedRequestError, match="partitions: "):
+            await client.query("RangeQuery", partitions=partitions)
 
 
 async def test_a_client_that_was_closed_says_so(connect: Connect) -> None:

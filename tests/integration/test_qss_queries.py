@@ -78,8 +78,9 @@ def test_a_query_shows_each_partitions_answer(terminal: Terminal) -> None:
 
 
 def test_a_query_may_be_limited_and_explained(terminal: Terminal) -> None:
-    answers = terminal.json("query", "words", "RangeQuery", "--limit", "2")
-    assert sum(len(answer["result"]) for answer in answers) == 2
+    done = terminal.run("query", "words", "RangeQuery", "--limit", "2", "-o", "json")
+    assert sum(len(answer["result"]) for answer in json.loads(done.out)) == 2
+    assert done.err.startswith("these are 2 rows, and there are more: go on with --cursor ")
     done = terminal.run("query", "words", "KeyQuery", "key=a1", "--execution-info")
     assert done.code == 0
     assert len(done.out.splitlines()) > 2

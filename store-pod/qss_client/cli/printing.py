@@ -16,13 +16,16 @@ from qss_client.reads.responses import (
     PartitionResult,
     Row,
     SessionRow,
+    StateQueryResult,
     VersionRow,
     WindowRow,
 )
+from qss_core.serdes.json import json_or_text
 from qss_core.times import Times, time_text
 
 ROWS_SHOWN = 1000  # If no limit is given.
 AnyRow = TypeVar("AnyRow")
+_VALUE = "value"
 _BESIDE = ("indexKey", "sequence", "timestamp", "headers")
 
 
@@ -47,7 +50,10 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
         return
     found = [name for name in names if any(name in document for document in everything)]
     shown = found or [name for name in names if name not in _BESIDE]
-    rows = [[_cell(document.get(name)) for name in shown] for document in everything]
+    rows = [
+        [_cell(document.get(name), is_name=name != _VALUE) for name in shown]
+        for document in everything
+    ]
     _print_table([heading_of(name) for name in shown], rows)
 
 
@@ -71,11 +77,12 @@ def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
         typer.echo(f"these are the first {ROWS_SHOWN} rows: say --limit N for more", err=True)
 
 
-def tell_of_cut(rows: int, cursor: str | None) -> None:
-    """Notes on stderr that a query's rows are not all that the query selects."""
+def tell_of_more(result: StateQueryResult) -> None:
+    """Notes on stderr that a query selects more rows than it was answered with."""
+    limit = "say --limit N (an answer has a largest size), or " if result.is_cut else ""
     typer.echo(
-        f"these are {rows} rows, and there are more: say --limit N (an answer has a largest size), "
-        f"or go on with --cursor {cursor}",
+        f"these are {result.row_count} rows, and there are more: {limit}go on with --cursor "
+        f"{result.cursor}",
         err=True,
     )
 
@@ -206,8 +213,13 @@ def _indented(document: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def _cell(value: Any) -> str:
-    """A printable text without quotes; any other value as JSON."""
+def _cell(value: Any, *, is_name: bool = False) -> str:
+    """A printable text without quotes, unless it would read as a number; other values as JSON.
+
+    Names and keys are written as a person gives them: a key 12 may be a text.
+    """
     if isinstance(value, msgspec.Raw) and bytes(value).startswith(b'"'):
         value = json.loads(bytes(value))
-    return value if isinstance(value, str) and value.isprintable() else _line(value)
+    if not isinstance(value, str) or not value.isprintable():
+        return _line(value)
+    return value if is_name or json_or_text(value) == value else _line(value)

@@ -24,7 +24,7 @@ from qss_client.cli.printing import (
     key_document,
     print_results,
     print_rows,
-    tell_of_cut,
+    tell_of_more,
     times_shown,
     told_of_more,
 )
@@ -172,8 +172,8 @@ def query(
             members=_fields(None if type_ == _BY_INDEX else serde, given),
         )
     print_results(list(result.partition_results.values()), asked.output)
-    if result.is_cut:
-        tell_of_cut(result.row_count, result.cursor)
+    if result.cursor is not None:
+        tell_of_more(result)
     if any(not one.is_success for one in result.partition_results.values()):
         raise typer.Exit(1)
 

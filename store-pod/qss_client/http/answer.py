@@ -1,6 +1,7 @@
 """An HTTP answer as a value, and the error of a failed one. Pure."""
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_core.wire.messages import Problem, decode, error_of
@@ -17,20 +18,22 @@ class HttpAnswer:
     body: bytes
 
 
-def check_status(status: int, body: bytes) -> None:
-    """Raises the error of a failed answer; a redirect is one, since redirects are not followed."""
+def check_status(status: int, body: bytes, url: str) -> None:
+    """Raises the error of a failed answer from `url`; a redirect is one, since redirects are not followed."""
     if status >= 300 and status != 304:
-        raise failure_of(status, body)
+        raise failure_of(status, body, url)
 
 
-def failure_of(status: int, body: bytes) -> StoreError:
+def failure_of(status: int, body: bytes, url: str) -> StoreError:
     """The error of an answer with a failing status."""
     try:
         return error_of(decode(body, Problem))
     except StoreError:
+        parts = urlsplit(url)
+        what = f"{parts.scheme}://{parts.netloc} answered {status} and no problem document"
         if status == 401:
-            return UnauthenticatedError("the server answered 401 and no problem document")
-        return StoreError(f"the server answered {status} and no problem document: is it a store?")
+            return UnauthenticatedError(what)
+        return StoreError(f"{what}: is it a store? The request was for {parts.path}")
 
 
 def too_large() -> StoreError:

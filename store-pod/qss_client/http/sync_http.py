@@ -200,7 +200,7 @@ class SyncHttp:
                 raise too_large()
         finally:
             response.release_conn()
-        check_status(response.status, data)
+        check_status(response.status, data, url)
         return HttpAnswer(
             response.status, {name.lower(): value for name, value in response.headers.items()}, data
         )

@@ -1,7 +1,8 @@
 """Builds requests: paths, parameters, bodies, and the partition that answers."""
 
 import json
-import math
+import reprlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,19 @@ _RANGE_OF_ALL = {
     Format.Timestamped: "TimestampedRangeQuery",
     Format.TimestampedWithHeaders: "TimestampedRangeWithHeadersQuery",
 }
+
+
+def check_choice(name: str, value: object) -> None:
+    """Raises MalformedRequestError for any other value than True and False."""
+    if not isinstance(value, bool):
+        raise MalformedRequestError(f"{name}: True or False, not {shown_value(value)}")
+
+
+def shown_value(value: object) -> str:
+    """A wrong argument in an error, shortened: an integer may have thousands of digits."""
+    if isinstance(value, int) and abs(value) >= 10**18:
+        return "an integer of more than 18 digits"
+    return reprlib.repr(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +67,13 @@ class ReadOptions:
     max_staleness_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises MalformedRequestError for times that no request can have."""
+        """Raises MalformedRequestError for times and choices that no request can have."""
+        check_choice("require_active", self.require_active)
         for name in ("timeout_s", "max_staleness_s"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and math.isfinite(value)):
-                raise MalformedRequestError(f"{name}: seconds, not {value!r}")
+            if value is not None and not (is_number and abs(value) <= sys.float_info.max):
+                raise MalformedRequestError(f"{name}: seconds, not {shown_value(value)}")
 
     @property
     def bound(self) -> Position | None:
@@ -141,13 +156,16 @@ def check_options(options: object) -> None:
 def check_limit(limit: object) -> None:
     """Raises MalformedRequestError for an invalid number of rows; None is no limit."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise MalformedRequestError(f"limit: a whole number of rows from 0, or None, not {limit!r}")
+        raise MalformedRequestError(
+            f"limit: a whole number of rows from 0, or None, not {shown_value(limit)}"
+        )
 
 
 def keys_of(keys: object) -> list[Any]:
-    """Many keys as a list. Raises MalformedRequestError for a single text."""
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise MalformedRequestError(f"keys: a list of keys, as [{keys!r}], not {keys!r}")
+    """Many keys as a list. Raises MalformedRequestError for a text and for a dict."""
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+        shown = shown_value(keys)
+        raise MalformedRequestError(f"keys: a list of keys, as [{shown}], not {shown}")
     return list(keys)
 
 
@@ -260,6 +278,7 @@ def query_request(
     """A whole IQv2 request (KIP-796)."""
     check_options(options)
     check_limit(limit)
+    check_choice("execution_info", execution_info)
     body: dict[str, Any] = {"query": dict(query), **_members(options)}
     if times is not None:
         body["times"] = times
@@ -290,6 +309,7 @@ def count_request(
 ) -> HttpRequest:
     """A request for the number of rows, estimated or exact."""
     check_options(options)
+    check_choice("exact", exact)
     parameters = option_parameters(options)
     if exact:
         parameters["exact"] = "true"
@@ -327,9 +347,11 @@ def only_partition(
     """
     if partitions is not None and not partitions:
         raise MalformedRequestError("partitions: name one at least, or leave it out for all")
+    if isinstance(partitions, Mapping):
+        raise MalformedRequestError(f"partitions: a list, not {shown_value(partitions)}")
     for partition in partitions or ():
-        if not isinstance(partition, int):
-            raise MalformedRequestError(f"partitions: whole numbers, not {partition!r}")
+        if not isinstance(partition, int) or isinstance(partition, bool):
+            raise MalformedRequestError(f"partitions: whole numbers, not {shown_value(partition)}")
     if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
         return None
     return PartitionId(partitions[0])

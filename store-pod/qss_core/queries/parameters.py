@@ -258,7 +258,10 @@ def _number(name: str, parameters: dict[str, str], default: Default) -> float | 
     if text is None:
         return default
     if not _NUMBER.fullmatch(text):
-        raise MalformedRequestError(f"{name} is a number of seconds, not {text[:40]!r}")
+        raise MalformedRequestError(
+            f"{name} is a number of seconds, of at most nine digits before the point, not "
+            f"{text[:40]!r}"
+        )
     return float(text)
 
 

@@ -84,6 +84,15 @@ def test_what_is_no_url_is_refused(given: object) -> None:
         checked_urls(given)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("given", ["http://me:secret@127.0.0.1:1", "http://me@127.0.0.1:1"])
+def test_a_password_in_a_url_is_refused_and_not_shown(given: str) -> None:
+    """The client would not send it."""
+    with pytest.raises(MalformedRequestError, match="a store takes a token") as caught:
+        checked_urls(given)
+    assert "me" not in caught.value.message.split()
+    assert "secret" not in caught.value.message
+
+
 @pytest.mark.parametrize("name", [None, "", 7])
 def test_a_store_has_a_name(name: object) -> None:
     with pytest.raises(MalformedRequestError, match="the store's name is needed"):
