@@ -91,7 +91,10 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
             "--url, programs: url=...), set QSS_URL, or run `qss up`"
         ) from error
     except yaml.YAMLError as error:
-        raise StoreError(f"{state_dir / store / 'status.yaml'} is damaged: run `qss up`") from error
+        raise StoreError(
+            f"{state_dir / store / 'status.yaml'} is damaged: a running `qss up` writes it again in "
+            "a moment, and a start of `qss up` needs it mended or moved away"
+        ) from error
     for condition in document.get("conditions", ()):
         if condition.get("reason") == "Stopped":
             raise UnreachableError(f"store {store}: {condition['message']}")

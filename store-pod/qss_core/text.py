@@ -12,6 +12,8 @@ from qss_core.errors import MalformedRequestError
 # Java reads an encoded lone surrogate as one bad character, Python byte by byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
+# An escape of the first half of a surrogate pair without the second half.
+_LONE_SURROGATE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 # Characters that end a line, control a terminal, or turn the direction of later text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -65,6 +67,16 @@ def allowed_members(kind: type, error: Exception) -> str:
         return ""
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
     return f"; it has {', '.join(names)}" if names else "; it has none"
+
+
+def json_problem(data: bytes | str, error: Exception) -> str:
+    """What is wrong with JSON that a decoder refused: msgspec calls a lone surrogate truncated."""
+    text = data if isinstance(data, str) else data.decode(errors="replace")
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if "truncated" in str(error) and (found := _LONE_SURROGATE.search(text)):
+        return f"{found[0]} is half of a surrogate pair, which is no character (RFC 7493)"
+    return str(error)
 
 
 def decode_text(data: bytes) -> str:

@@ -6,12 +6,13 @@ the resource's file; the next read takes a replaced file over.
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import replace
 
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import ConflictError, InvalidResourceError
-from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.directory.state import FileVersion, StateDirectory
 from qss_operator.local.directory.volumes import refuse_other_data
 from qss_operator.local.prepare import resource_of
 from qss_operator.planning.model import StoreResource, StoreStatus
@@ -30,6 +31,7 @@ class LocalResources:
         # The version of each file that was taken over, or refused.
         self._seen = {name: state.resource_version(name) for name in self._resources}
         self._refused: dict[StoreName, str] = {}  # Why the file is not taken over.
+        self._written: dict[StoreName, FileVersion | None] = {}  # The status as it was written.
 
     @property
     def names(self) -> tuple[StoreName, ...]:
@@ -52,7 +54,30 @@ class LocalResources:
                 self._refused[store] = f"the store goes on as before: {error.message}"
             else:
                 self._refused.pop(store, None)
+        await self._mend_status(store)
         return self._resources.get(store)
+
+    async def _mend_status(self, store: StoreName) -> None:
+        """Writes the status again, where another program has changed its file or deleted it."""
+        written = self._written.get(store)
+        if written is None or self._state.status_version(store) == written:
+            return
+        current = self._resources[store]
+        assert current.status is not None, "it was written"
+        with suppress(StoreError):  # The next round tries again.
+            await self._write(store, current.status)
+            logger.info("%s: the status is written again: its file was changed", store)
+
+    async def _write(self, store: StoreName, status: StoreStatus) -> None:
+        """Writes the status; a cancelled caller waits until the write has ended."""
+        writing = asyncio.ensure_future(asyncio.to_thread(self._state.write_status, store, status))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped, and the next write must not overlap with it.
+            await writing
+            raise
+        self._written[store] = self._state.status_version(store)
 
     def refusal(self, store: StoreName) -> str | None:
         """Why a person's edit of the store's file, or its deletion, is not carried out."""
@@ -63,15 +88,7 @@ class LocalResources:
         current = self._resources[resource.name]
         if current.version != resource.version or self.has_changed(resource.name):
             raise ConflictError(f"{resource.name} changed since it was read")
-        writing = asyncio.ensure_future(
-            asyncio.to_thread(self._state.write_status, resource.name, status)
-        )
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            # The thread cannot be stopped, and the next write must not overlap with it.
-            await writing
-            raise
+        await self._write(resource.name, status)
         self._resources[resource.name] = replace(
             current, status=status, version=_next_version(current)
         )

@@ -11,7 +11,7 @@ import msgspec
 
 from qss_core.errors import MalformedRequestError
 from qss_core.serdes.contract import wrong_bytes, wrong_value
-from qss_core.text import encode_text
+from qss_core.text import encode_text, json_problem
 
 # Checks UTF-8 JSON without building objects, ten times faster than the standard library. It raises
 # one of JSON_REFUSALS.
@@ -28,7 +28,8 @@ def parse_json(text: str) -> Any:
         check_json_syntax(text)
         return json.loads(text)
     except JSON_REFUSALS as error:
-        raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
+        problem = json_problem(text, error)
+        raise MalformedRequestError(f"not JSON: {text[:60]!r}: {problem}") from error
 
 
 def json_or_text(text: str) -> Any:

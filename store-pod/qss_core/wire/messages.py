@@ -22,7 +22,7 @@ from qss_core.model import (
     WriterEpoch,
 )
 from qss_core.positions import PositionJson
-from qss_core.text import allowed_members
+from qss_core.text import allowed_members, json_problem
 
 Message = TypeVar("Message")
 # The length is limited because the coordinator keeps the ids of each writer.
@@ -44,7 +44,8 @@ def decode(data: bytes, kind: type[Message]) -> Message:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(
-            f"the body is not a valid {kind.__name__}: {error}{allowed_members(kind, error)}"
+            f"the body is not a valid {kind.__name__}: {json_problem(data, error)}"
+            f"{allowed_members(kind, error)}"
         ) from error
 
 

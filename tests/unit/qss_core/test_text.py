@@ -12,6 +12,7 @@ from qss_core.text import (
     decode_text,
     encode_base64url,
     encode_text,
+    json_problem,
 )
 
 
@@ -79,3 +80,19 @@ def test_who_names_an_unknown_member_is_told_of_the_known_ones(body: bytes, said
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.json.decode(body, type=Pair)
     assert allowed_members(Pair, refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (rb'"\ud800"', r"\ud800 is half of a surrogate pair"),
+        (rb'["\ud83d\ude00", "\uDBFFx"]', r"\uDBFF is half of a surrogate pair"),
+        (b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
+        (b'["\\ud83d\\ude00", ', "truncated"),
+        (b"{", "truncated"),
+    ],
+)
+def test_a_person_is_told_what_is_wrong_with_json(document: bytes, said: str) -> None:
+    with pytest.raises((msgspec.DecodeError, RecursionError)) as caught:
+        msgspec.json.decode(document)
+    assert said in json_problem(document, caught.value)

@@ -11,6 +11,10 @@ from qss_operator.errors import StateDirectoryError
 from qss_operator.resources.crd import FAST_LOADER
 
 _BLOCK_BYTES = 512  # The smallest block of file systems.
+MEND = (
+    "Mend its text; or stop `qss up`, move the file away, and give the store's file again: "
+    "qss up FILE"
+)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -75,9 +79,7 @@ def read_yaml(file: Path) -> Any:
         raise StateDirectoryError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         why = " ".join(str(error).replace('in "<unicode string>",', "in").split())
-        raise StateDirectoryError(
-            f"{file} is damaged: {why}. Move it away to begin anew"
-        ) from error
+        raise StateDirectoryError(f"{file} is damaged: {why}. {MEND}") from error
 
 
 def make_directory(directory: Path) -> None:

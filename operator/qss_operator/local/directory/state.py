@@ -26,6 +26,7 @@ from qss_client.processes import ProcessId, identify, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.directory.files import (
+    MEND,
     make_directory,
     overwrite_yaml,
     read_yaml,
@@ -269,9 +270,7 @@ class StateDirectory:
         try:
             return msgspec.convert(prepare(content), kind)
         except msgspec.ValidationError as error:
-            raise StateDirectoryError(
-                f"{file} is damaged: {error}. Move it away to begin anew"
-            ) from error
+            raise StateDirectoryError(f"{file} is damaged: {error}. {MEND}") from error
 
 
 def version_of(file: Path) -> FileVersion | None:

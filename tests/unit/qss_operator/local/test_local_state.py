@@ -249,3 +249,22 @@ async def test_a_status_is_published_as_a_file_and_guarded_by_its_version(
     with pytest.raises(StoreError, match="changed since it was read"):
         await resources.publish(before, StoreStatus(ready="2/3"))
     assert await resources.read(StoreName("absent")) is None
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_status_that_another_program_changed_is_written_again(
+    state: StateDirectory, *, is_deleted: bool
+) -> None:
+    """Commands of people read it."""
+    (state.path / STORE).mkdir(parents=True)
+    resources = LocalResources(state, [resource_of()])
+    before = await resources.read(STORE)
+    assert before is not None
+    await resources.publish(before, StoreStatus(ready="1/3"))
+    file = state.path / STORE / "status.yaml"
+    if is_deleted:
+        file.unlink()
+    else:
+        file.write_text("{{{")
+    await resources.read(STORE)
+    assert state.read_status(STORE) == StoreStatus(ready="1/3")
