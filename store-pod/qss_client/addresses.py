@@ -72,8 +72,8 @@ def _checked(text: str) -> str:
         )
     if parts.username is not None or parts.password is not None:
         raise MalformedRequestError(
-            "a URL with a user or a password is not used: a store takes a token (qss: --token-file, "
-            "programs: token=...)"
+            "a URL with a user or a password is not used: a store takes a token (qss: "
+            "--token-file, programs: token=...)"
         )
     return url
 
@@ -92,8 +92,8 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
         ) from error
     except yaml.YAMLError as error:
         raise StoreError(
-            f"{state_dir / store / 'status.yaml'} is damaged: a running `qss up` writes it again in "
-            "a moment, and a start of `qss up` needs it mended or moved away"
+            f"{state_dir / store / 'status.yaml'} is damaged: a running `qss up` writes it again "
+            "in a moment, and a start of `qss up` needs it mended or moved away"
         ) from error
     for condition in document.get("conditions", ()):
         if condition.get("reason") == "Stopped":

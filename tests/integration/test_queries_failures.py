@@ -12,7 +12,12 @@ from qss_core.model import PartitionId
 from qss_core.positions import Position, encode_token
 from qss_core.wire.messages import encode, problem_of
 from qss_testing.clients.http import NDJSON, Api
-from qss_testing.fakes.strange_pods import http_answer, move_address, strange_pod
+from qss_testing.fakes.strange_pods import (
+    http_answer,
+    leave_standby_behind,
+    move_address,
+    strange_pod,
+)
 from qss_testing.pods.stores import Cluster, configuration
 from qss_testing.waiting import wait_until_async
 
@@ -226,11 +231,10 @@ async def test_a_standby_that_is_behind_leaves_the_answer_to_the_active(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
     cluster = await start_cluster(
-        2, partitions=1, engine="memory", configurations=[configuration(0, 0)]
+        2, partitions=1, engine="memory", configurations=[configuration(0, 0, standbys=[1])]
     )
+    await leave_standby_behind(cluster)
     await cluster.put_values(VALUES, {"in": {"0": 41}})
-    cluster.nodes[0].sends.cancel()  # The standby gets nothing.
-    await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     standby = api(cluster, 1)
     bound = f"positionBound={encode_token(Position.of({'in': {0: 41}}))}"
     (await standby.get(f"{SCAN}/k01")).problem(404, "KEY_NOT_FOUND")

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from qss_testing.clients.http import NDJSON, Api
-from qss_testing.fakes.strange_pods import http_answer, move_address, strange_pod
+from qss_testing.fakes.strange_pods import (
+    http_answer,
+    leave_standby_behind,
+    move_address,
+    strange_pod,
+)
 from qss_testing.pods.stores import Cluster, Put, configuration
 from qss_testing.pods.timed_stores import (
     SIZE_MS,
@@ -39,10 +44,9 @@ async def spread(start_cluster: StartCluster) -> Cluster:
 async def alone(start_cluster: StartCluster) -> Cluster:
     """One partition, active on pod 0; pod 1 is a standby without data."""
     members = {**WINDOW, "partitions": 1, "engine": "memory"}
-    cluster = await start_cluster(2, configurations=[configuration(0, 0)], **members)
+    cluster = await start_cluster(2, configurations=[configuration(0, 0, standbys=[1])], **members)
+    await leave_standby_behind(cluster)
     await cluster.put(ROWS, {"in": {"0": 41}})
-    cluster.nodes[0].sends.cancel()  # The standby stays empty.
-    await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     return cluster
 
 

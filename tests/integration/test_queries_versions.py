@@ -8,7 +8,7 @@ import pytest
 
 from qss_core.model import Partitioner
 from qss_testing.clients.http import NDJSON, Api
-from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.fakes.strange_pods import http_answer, leave_standby_behind, strange_pod
 from qss_testing.pods.stores import Cluster, Put, configuration
 from qss_testing.pods.timed_stores import StartCluster, pages
 from qss_testing.reference.versions import VERSIONED, Version, Versions
@@ -239,11 +239,14 @@ async def test_a_standby_and_a_bound_count_as_for_any_read(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
     cluster = await start_cluster(
-        2, partitions=1, engine="memory", configurations=[configuration(0, 0)], **VERSIONED
+        2,
+        partitions=1,
+        engine="memory",
+        configurations=[configuration(0, 0, standbys=[1])],
+        **VERSIONED,
     )
+    await leave_standby_behind(cluster)
     await cluster.put(PUTS, {"in": {"0": 41}})
-    cluster.nodes[0].sends.cancel()  # The standby stays empty.
-    await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
     token = (await api(cluster).get(f"{PATH}/k1")).headers["Queryable-State-Position"]
     answer = await api(cluster, 1).get(f"{PATH}/k1?positionBound={token}")
     assert answer.headers["Queryable-State-Served-By"] == "words-0"

@@ -19,10 +19,10 @@ from qss_operator.resources.crd import (
     KIND,
     Json,
     Schema,
+    canonical,
     json_schema,
     resource_schema,
     with_defaults,
-    canonical,
 )
 
 _VALUE_CHARS_MAX = 80

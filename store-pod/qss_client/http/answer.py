@@ -19,7 +19,7 @@ class HttpAnswer:
 
 
 def check_status(status: int, body: bytes, url: str) -> None:
-    """Raises the error of a failed answer from `url`; a redirect is one, since redirects are not followed."""
+    """Raises the error of a failed answer; a redirect is one, since redirects are not followed."""
     if status >= 300 and status != 304:
         raise failure_of(status, body, url)
 

@@ -10,7 +10,8 @@ from aiohttp import web
 
 from qss_core.model import Ordinal, PodAddress, PodName
 from qss_testing.pods.ports import port_of
-from qss_testing.pods.stores import Cluster
+from qss_testing.pods.stores import Cluster, configuration
+from qss_testing.waiting import wait_until_async
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[str]]  # As the fixture `serve`.
@@ -95,3 +96,13 @@ def http_answer(status: int, media: str, body: bytes, *, length: int | None = No
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+async def leave_standby_behind(cluster: Cluster) -> None:
+    """Takes pod 1 out of the in-sync set of partition 0 and does not tell it.
+
+    It answers as a standby with the rows that it has, and gets no further ones.
+    """
+    await cluster.until_level()
+    await cluster.nodes[0].pod.assign(cluster.assignment([configuration(0, 0, epoch=2)]))
+    await wait_until_async(lambda: cluster.active(0).acting.is_acting)
