@@ -8,6 +8,7 @@ import pytest
 
 from qss_client import RetryLimits, Store
 from qss_core.errors import DiskFullError
+from qss_core.wire.replica_reports import FullVolume
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.faults.small_disk import SmallDisk
 from qss_testing.pods.pod_process import PodCluster
@@ -55,6 +56,31 @@ def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_aga
         wait_until(lambda: not is_full())
         assert len(FULL.findall(pod.log())) == 1
         assert len(ROOM.findall(pod.log())) == 1
+
+
+def test_a_batch_that_has_no_room_beyond_what_is_kept_back_is_told(tmp_path: Path) -> None:
+    """The store would be called healthy, and its writer would wait."""
+    cluster = PodCluster(tmp_path)
+    pod = cluster.pods[0]
+    with ExitStack() as stack:
+        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
+        pod.prefix = disk.command
+        stack.enter_context(cluster)
+        writer = stack.enter_context(Writer(cluster.url, cluster.store))
+        disk.fill(leave_bytes=70 * MIB)
+        large = [Record("a", "x" * 5 * MIB)]
+        with pytest.raises(DiskFullError, match=r"free beyond the 64 MiB"):
+            writer.write(large, limits=RetryLimits(deadline_s=0.0))
+
+        def told() -> FullVolume | None:
+            report = pod.report()
+            return report and report.full_volume
+
+        full = wait_until(told)
+        assert not full.is_full
+        assert full.needed_bytes > 5 * MIB
+        disk.make_room()
+        wait_until(lambda: told() is None)
 
 
 def test_a_pod_reports_the_bytes_of_its_files_and_its_room_in_time(tmp_path: Path) -> None:

@@ -93,17 +93,28 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FullVolume(Answer, frozen=True, kw_only=True):
-    """A volume that has less free space than the pod keeps back: the pod refuses batches."""
+    """A volume that is too small: the pod refuses batches.
+
+    It has less free space than the pod keeps back, or than the last refused batch needs beyond.
+    """
 
     free_bytes: int
     kept_back_bytes: int
     size_bytes: int
+    needed_bytes: int = 0  # For the batch that was refused; 0 where every batch is.
 
     @property
     def words(self) -> str:
         """The sizes as text for a person."""
         free, size = shown_bytes(self.free_bytes), shown_bytes(self.size_bytes)
-        return f"{free} free of {size}, and {shown_bytes(self.kept_back_bytes)} are kept back"
+        needed = f"; a batch needs {shown_bytes(self.needed_bytes)}" if self.needed_bytes else ""
+        kept_back = shown_bytes(self.kept_back_bytes)
+        return f"{free} free of {size}, and {kept_back} are kept back{needed}"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every batch is refused."""
+        return self.free_bytes < self.kept_back_bytes
 
     @property
     def is_too_small(self) -> bool:

@@ -77,7 +77,7 @@ class Pod:
         self.own_type = OwnType(config.extensions)
         self._config = config
         self._volume = Volume(volume)
-        self.room = VolumeWatch(volume)
+        self.room = VolumeWatch(volume, clock=clock)
         self._opening = Opening(self._volume, open_engine, salvage_engine, config.free_databases)
         self.report_feed = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()

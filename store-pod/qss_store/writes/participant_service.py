@@ -131,6 +131,7 @@ class ParticipantService:
         if limit is None:
             free = self._free_bytes()
             if more > free // 2:
+                self._pod.room.refused(2 * more)
                 raise DiskFullError(
                     f"the volume has {_above_reserve(free)}; half of that may be staged, and this "
                     f"request stages {shown_bytes(more)}: free space, make the volume larger, or "
@@ -175,6 +176,7 @@ class ParticipantService:
             )
             needed += sum(chunk.payload_bytes for chunk in held)
             if needed * _ROWS_ON_DISK > free:
+                self._pod.room.refused(needed * _ROWS_ON_DISK)
                 raise DiskFullError(
                     f"the volume has {_above_reserve(free)}, and "
                     f"{shown_bytes(needed * _ROWS_ON_DISK)} are needed to apply "

@@ -21,4 +21,6 @@ def full_volumes_message(observation: Observation) -> str | None:
         larger = "give the state directory a larger volume"
     is_too_small = any(volume.is_too_small for volume in full.values())
     what = larger if is_too_small else f"free space, or {larger}"
-    return f"{told}: reads are answered, and every batch waits (DISK_FULL). To go on, {what}"
+    some = any(volume.is_full for volume in full.values())
+    waits = "every batch waits" if some else "larger batches wait"
+    return f"{told}: reads are answered, and {waits} (DISK_FULL). To go on, {what}"

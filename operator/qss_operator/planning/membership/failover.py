@@ -137,7 +137,9 @@ def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
     An active that starts again asks for an epoch, and acts in no older one. One that has no data,
     or is damaged or behind, is replaced as one with room.
     """
-    if report is None or report.full_volume is None or _cannot_act(report, entry):
+    if report is None or report.full_volume is None or not report.full_volume.is_full:
+        return None
+    if _cannot_act(report, entry):
         return None
     for replica in report.replicas:
         held = replica.configuration

@@ -119,8 +119,8 @@ def _before(observation: Observation, entries: Entries) -> list[Placement]:
 
 def full_pods(observation: Observation) -> frozenset[Ordinal]:
     """The pods that say that their volumes are full: a copy there would wait for room."""
-    reports = observation.reports.items()
-    return frozenset(pod for pod, report in reports if report.full_volume is not None)
+    volumes = ((pod, report.full_volume) for pod, report in observation.reports.items())
+    return frozenset(pod for pod, volume in volumes if volume is not None and volume.is_full)
 
 
 def _kept_empty(

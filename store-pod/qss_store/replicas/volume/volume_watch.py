@@ -1,16 +1,20 @@
 """Watches whether a pod's volume is there, and has the free space that the pod keeps back.
 
-A pod refuses batches while its volume has less, and ends where the volume is gone.
+A pod refuses batches while its volume has less, and a batch that has no room beyond. It ends where
+the volume is gone.
 """
 
 import asyncio
 import logging
+import math
 import os
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from qss_client.clock import Clock, SystemClock
 from qss_core.quantities import shown_bytes
 from qss_core.wire.replica_reports import FullVolume, VolumeUse
 from qss_store.runtime.blocking import run_blocking
@@ -19,8 +23,16 @@ _LOG = logging.getLogger(__name__)
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
 _LOOKS_OF_A_MEASUREMENT = 10  # The files are counted after each ten looks.
+_REFUSED_S = 60.0  # A writer tries its batch again more often, or has ended.
 _MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
 _FAILURES_MAX = 30  # And so many that the volume answers with an error.
+
+
+class _Refused(NamedTuple):
+    """The last batch that was refused, as of a monotonic time."""
+
+    needed_bytes: int
+    at_s: float
 
 
 class VolumeWatch:
@@ -29,8 +41,12 @@ class VolumeWatch:
     `use` is the last measurement, which takes a moment and no part of the event loop.
     """
 
-    def __init__(self, path: Path, look_every_s: float = _LOOK_EVERY_S) -> None:
+    def __init__(
+        self, path: Path, look_every_s: float = _LOOK_EVERY_S, clock: Clock | None = None
+    ) -> None:
         self._path = path
+        self._now_s = (clock or SystemClock()).monotonic_s
+        self._refused = _Refused(0, -math.inf)
         self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
@@ -86,28 +102,42 @@ class VolumeWatch:
         self._found = self._found or found
         return found != self._found
 
+    def refused(self, needed_bytes: int) -> None:
+        """A batch was refused: it needs so many bytes beyond those that are kept back."""
+        self._refused = _Refused(needed_bytes, self._now_s())
+
     def look(self) -> bool:
         """Reads the free space; returns whether the report has changed, and logs the change."""
         try:
             usage = shutil.disk_usage(self._path)
         except OSError:  # The directory does not exist before the first assignment.
             return False
-        before, now = self.full, full_volume(usage.free, usage.total)
+        is_recent = self._now_s() - self._refused.at_s < _REFUSED_S
+        needed = self._refused.needed_bytes if is_recent else 0
+        before, now = self.full, full_volume(usage.free, usage.total, needed)
         if not _is_other(before, now):
             return False
         self.full = now
-        if now is not None and before is None:
+        if now is not None and (before is None or before.is_full != now.is_full):
             _LOG.warning("the pod refuses batches: the volume has %s", now.words)
         elif now is None:
             _LOG.warning("the volume has enough space again: %s free", shown_bytes(usage.free))
         return True
 
 
-def full_volume(free: int, total: int) -> FullVolume | None:
-    """The report of a volume that has too little free space; None where it has enough."""
-    if free >= RESERVE_BYTES:
+def full_volume(free: int, total: int, needed: int = 0) -> FullVolume | None:
+    """The report of a volume that has too little free space; None where it has enough.
+
+    `needed` bytes are those of the batch that was refused last.
+    """
+    if free >= RESERVE_BYTES + needed:
         return None
-    return FullVolume(free_bytes=free, kept_back_bytes=RESERVE_BYTES, size_bytes=total)
+    return FullVolume(
+        free_bytes=free,
+        kept_back_bytes=RESERVE_BYTES,
+        size_bytes=total,
+        needed_bytes=needed if free >= RESERVE_BYTES else 0,
+    )
 
 
 def volume_use(path: Path) -> VolumeUse | None:
@@ -132,4 +162,6 @@ def _is_other(before: FullVolume | None, now: FullVolume | None) -> bool:
     """Whether the report changed enough to be sent: small changes of a full volume do not count."""
     if before is None or now is None:
         return before is not now
+    if before.needed_bytes != now.needed_bytes:
+        return True
     return abs(before.free_bytes - now.free_bytes) >= RESERVE_BYTES // 8

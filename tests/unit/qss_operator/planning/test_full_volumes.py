@@ -7,6 +7,7 @@ import pytest
 
 from qss_core.model import PartitionConfiguration
 from qss_core.wire.replica_reports import FullVolume
+from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.model import ConditionType
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import attention, status_of
@@ -53,6 +54,23 @@ def test_of_a_volume_that_is_too_small_no_room_can_be_made() -> None:
     assert degraded is not None
     assert "has 40 MiB free of 40 MiB, and 64 MiB are kept back" in degraded.message
     assert degraded.message.endswith("To go on, give the state directory a larger volume")
+
+
+def test_a_volume_that_a_batch_has_no_room_on_is_told_and_gets_new_replicas() -> None:
+    """Smaller batches are taken."""
+    world = world_with(100 * MIB, 200 * MIB)
+    world.pods[1].full_volume = FullVolume(
+        free_bytes=100 * MIB, kept_back_bytes=64 * MIB, size_bytes=200 * MIB, needed_bytes=90 * MIB
+    )
+    degraded = world.status().condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert (degraded.status, degraded.reason) == ("True", "VolumeFull")
+    assert degraded.message == (
+        "the volume of word-counts-1 has 100 MiB free of 200 MiB, and 64 MiB are kept back; a "
+        "batch needs 90 MiB: reads are answered, and larger batches wait (DISK_FULL). To go on, "
+        "free space, or make it larger (spec.storage.size)"
+    )
+    assert full_pods(world.observation()) == frozenset()
 
 
 # --- New replicas

@@ -7,10 +7,12 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES, VolumeWatch, volume_use
+from qss_testing.fakes.virtual_time import SetClock
 
 
 def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_path: Path) -> None:
@@ -95,3 +97,29 @@ def test_the_use_of_a_volume_counts_each_file_once_and_no_others(tmp_path: Path)
     assert use is not None
     assert use.data_bytes == 3050
     assert 0 <= use.room_bytes <= max(0, shutil.disk_usage(volume).total - RESERVE_BYTES)
+
+
+def test_a_refused_batch_counts_for_a_minute_and_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, free = SetClock(), RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch = VolumeWatch(tmp_path, clock=clock)
+    assert not watch.look()
+    watch.refused(200)
+    assert watch.look()
+    assert watch.full is not None
+    assert (watch.full.needed_bytes, watch.full.is_full) == (200, False)
+    free = RESERVE_BYTES + 200
+    assert watch.look()
+    assert watch.full is None
+    free = RESERVE_BYTES + 100
+    assert watch.look()
+    clock.now_s += 61
+    assert watch.look()
+    assert watch.full is None
+    watch.refused(200)
+    free = RESERVE_BYTES - 1
+    assert watch.look()
+    assert watch.full is not None
+    assert (watch.full.needed_bytes, watch.full.is_full) == (0, True)
