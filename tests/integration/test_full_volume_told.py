@@ -74,7 +74,7 @@ def test_a_batch_that_has_no_room_beyond_what_is_kept_back_is_told(tmp_path: Pat
 
         def told() -> FullVolume | None:
             report = pod.report()
-            return report and report.full_volume
+            return None if report is None else report.full_volume
 
         full = wait_until(told)
         assert not full.is_full
@@ -151,3 +151,22 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
             row = store.get("a")
             assert row is not None
             assert row.value == 1
+
+
+def test_a_store_that_was_stopped_starts_on_a_full_disk_and_waits_for_room(tmp_path: Path) -> None:
+    """`qss up` publishes its status in the place of a reserve, and its process in its lock."""
+    with SmallDisk(tmp_path / "state", 400 * MIB) as disk:
+        qss = Qss(tmp_path, REAL_POD, prefix=disk.command)
+        try:
+            assert qss.up().code == 0
+            assert qss.down().code == 0
+            disk.fill(leave_bytes=0)
+            up = qss.up(timeout_s=3.0)
+            assert up.code == 4, up.err
+            assert "it continues in the background" in up.err
+            shown = qss.run("status").out
+            assert "Stopped" not in shown
+            disk.make_room()
+            wait_until(lambda: " Serving " in qss.run("status").out)
+        finally:
+            assert qss.down().code == 0

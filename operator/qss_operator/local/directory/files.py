@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ MEND = (
     "Mend its text; or stop `qss up`, move the file away, and give the store's file again: "
     "qss up FILE"
 )
+_RESERVE_BYTES = 16 * 1024  # A status of some hundred partitions and what replaces it.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -31,6 +33,21 @@ def write_yaml(file: Path, value: Any, *, fills_block: bool = False) -> None:
         _sync_directory(file.parent)
     except OSError as error:
         raise unwritable(file, error) from error
+
+
+def write_yaml_with_reserve(file: Path, value: Any) -> None:
+    """As `write_yaml`; on a full disk it gives up a reserve file beside, whose place it takes."""
+    reserve = file.with_suffix(".reserve")
+    try:
+        write_yaml(file, value)
+    except StateDirectoryError as error:
+        if not is_full(error.__cause__) or not reserve.exists():
+            raise
+        reserve.unlink(missing_ok=True)
+        write_yaml(file, value)
+    with suppress(OSError):  # Whatever room there is: a part of a reserve helps, too.
+        if not reserve.exists() or reserve.stat().st_size < _RESERVE_BYTES:
+            reserve.write_bytes(bytes(_RESERVE_BYTES))
 
 
 def overwrite_yaml(file: Path, value: Any) -> None:
@@ -55,11 +72,25 @@ def overwrite_yaml(file: Path, value: Any) -> None:
         os.close(descriptor)
 
 
+def overwrite(descriptor: int, content: bytes) -> None:
+    """Writes over a file's content in its own block, as far as a block holds it.
+
+    Readers see one write of it, with line breaks up to the end of the block. Raises OSError.
+    """
+    size = max(len(content), _BLOCK_BYTES)
+    os.pwrite(descriptor, content.ljust(size, b"\n"), 0)
+    os.ftruncate(descriptor, size)
+
+
 def unwritable(file: Path, error: OSError) -> StateDirectoryError:
     """The error for a file that cannot be opened or written; for a full disk it says what to do."""
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    what = ": free some MiB on its disk" if is_full else ""
+    what = ": free some MiB on its disk" if is_full(error) else ""
     return StateDirectoryError(f"{file} cannot be written: {error.strerror}{what}")
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether the error is that of a disk, or of a share of it, that is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _text_of(value: Any) -> str:

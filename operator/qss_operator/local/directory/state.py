@@ -5,6 +5,7 @@ edit.lock                held by a command while it changes stored resources
 up.log                   the output of a detached `qss up`
 <store>/resource.yaml    the stored resource, with uid and generation
 <store>/status.yaml      the published status
+<store>/status.reserve   room for the next status on a full disk
 <store>/renewed          its time says when a round last found that the status holds
 <store>/ports.yaml       the ports of each pod, chosen once
 <store>/pod-<n>/         data, log and process of one pod
@@ -28,9 +29,11 @@ from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.directory.files import (
     MEND,
     make_directory,
+    overwrite,
     overwrite_yaml,
     read_yaml,
     write_yaml,
+    write_yaml_with_reserve,
 )
 from qss_operator.local.directory.misplaced import way_back
 from qss_operator.local.directory.ports import PodPorts
@@ -150,7 +153,8 @@ class StateDirectory:
         return self.path / store / "renewed"
 
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
-        write_yaml(self.path / store / "status.yaml", encode_status(status))
+        """Replaces the status, also on a full disk: readers have to find the running pods."""
+        write_yaml_with_reserve(self.path / store / "status.yaml", encode_status(status))
 
     # --- Pods.
 
@@ -209,15 +213,15 @@ class StateDirectory:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise self._already_running(self.holder()) from error
-            file.truncate(0)
+            overwrite(file.fileno(), b"")
             try:
-                yield HeldLock(Path(file.name), os.fstat(file.fileno()).st_ino)
+                yield HeldLock(self.path / "lock", os.fstat(file.fileno()).st_ino)
             finally:
-                file.truncate(0)
+                overwrite(file.fileno(), b"")
 
-    def _open_lock(self) -> IO[str]:
+    def _open_lock(self) -> IO[bytes]:
         try:
-            return (self.path / "lock").open("a+", encoding="utf-8")
+            return os.fdopen(os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         except OSError as error:
             raise StateDirectoryError(
                 f"{self.path / 'lock'} cannot be opened: {error.strerror}: let this user write "
@@ -245,9 +249,8 @@ class StateDirectory:
         process = identify(os.getpid())
         assert process is not None, "this process runs"
         holder = _Holder(pid=process.pid, started=process.started, stores=tuple(stores))
-        with (self.path / "lock").open("r+", encoding="utf-8") as file:
-            file.truncate(0)
-            file.write(msgspec.json.encode(holder).decode())
+        with (self.path / "lock").open("r+b") as file:
+            overwrite(file.fileno(), msgspec.json.encode(holder))
 
     def holder(self) -> ProcessId | None:
         """The process of the running `qss up`, after it has begun."""

@@ -1,5 +1,7 @@
 """The state directory: whole files, one holder, constant ports, numbered resources."""
 
+import errno
+import os
 import socket
 from pathlib import Path
 
@@ -121,6 +123,32 @@ def test_a_file_that_cannot_be_opened_is_told_with_what_to_do(state: StateDirect
         pass
     with pytest.raises(StateDirectoryError, match="lock cannot be read: Is a directory"):
         state.holder()
+
+
+def test_a_status_takes_the_place_of_its_reserve_on_a_full_disk(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (state.path / STORE).mkdir(parents=True)
+    state.write_status(STORE, StoreStatus(ready="1/3"))
+    reserve = state.path / STORE / "status.reserve"
+    assert reserve.stat().st_size >= 16 * 1024
+    real = os.fsync
+
+    def sync_where_the_reserve_is_gone(descriptor: int) -> None:
+        if reserve.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    def never_sync(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", sync_where_the_reserve_is_gone)
+    state.write_status(STORE, StoreStatus(ready="2/3"))
+    assert state.read_status(STORE) == StoreStatus(ready="2/3")
+    assert reserve.exists(), "the next status needs it"
+    monkeypatch.setattr(os, "fsync", never_sync)
+    with pytest.raises(StateDirectoryError, match="free some MiB on its disk"):
+        state.write_status(STORE, StoreStatus(ready="3/3"))
 
 
 # --- The lock.

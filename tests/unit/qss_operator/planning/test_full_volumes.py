@@ -57,7 +57,7 @@ def test_of_a_volume_that_is_too_small_no_room_can_be_made() -> None:
 
 
 def test_a_volume_that_a_batch_has_no_room_on_is_told_and_gets_new_replicas() -> None:
-    """Smaller batches are taken."""
+    """It takes smaller batches, and copies."""
     world = world_with(100 * MIB, 200 * MIB)
     world.pods[1].full_volume = FullVolume(
         free_bytes=100 * MIB, kept_back_bytes=64 * MIB, size_bytes=200 * MIB, needed_bytes=90 * MIB
