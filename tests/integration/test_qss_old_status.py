@@ -150,6 +150,7 @@ def test_a_status_that_a_full_disk_keeps_from_being_written_is_shown_as_old(
         try:
             up = small.up(manifest(replicas=1))
             assert up.code == 0, up.err
+            disk.remove(small.state.path / STORE / "status.reserve")
             disk.fill(leave_bytes=0)
             assert small.run("kill", f"{STORE}-0").code == 0
             wait_until(lambda: "StatusOld" in small.run("status").out)

@@ -47,6 +47,10 @@ class SmallDisk:
             pipe.close()
         self._holder.wait(timeout=20)
 
+    def remove(self, file: Path) -> None:
+        """Deletes a file of the volume."""
+        (self._seen_from_here / file.relative_to(self._path)).unlink()
+
     @property
     def command(self) -> tuple[str, ...]:
         """The prefix that starts a process which sees the volume."""
