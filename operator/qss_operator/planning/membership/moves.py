@@ -16,7 +16,11 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.membership.pins import pinned_actives
-from qss_operator.planning.membership.replacement import replaced_pods, stalled_learners
+from qss_operator.planning.membership.replacement import (
+    long_silent,
+    replaced_pods,
+    stalled_learners,
+)
 from qss_operator.planning.membership.restarts import NextRestart
 from qss_operator.planning.membership.standby_state import (
     cannot_act_at_once,
@@ -205,11 +209,16 @@ def _without_removals(
     restart: NextRestart,
     pins: Mapping[PartitionId, Ordinal],
 ) -> dict[PartitionId, Placement]:
-    """The placements of partitions on pods that go: the replicas stay, and actives may move."""
+    """The placements of partitions on pods that go: the replicas stay, and actives may move.
+
+    A replica on a pod that is silent for long does not stay: the partition needs another one.
+    """
+    silent = long_silent(observation)
     placed: Iterable[Placement] = [
         Placement(partition=number, active=entry.active, replicas=entry.replicas)
         for number, entry in entries.items()
         if max(entry.replicas) >= observation.resource.spec.replicas
+        and silent.isdisjoint(entry.replicas)
     ]
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)

@@ -18,17 +18,21 @@ def replaced_pods(observation: Observation) -> frozenset[Ordinal]:
     spec = observation.resource.spec
     if spec.effective_standbys == 0:
         return frozenset()
-    limit_s = parse_duration_ms(spec.rebalance.replace_after) / 1000
-    silent = frozenset(
-        pod.ordinal
-        for pod in observation.cluster.pods
-        if pod.ordinal < spec.replicas
-        and pod.ordinal not in observation.reports
-        and observation.silent_s.get(pod.ordinal, 0.0) >= limit_s
-    )
+    silent = frozenset(pod for pod in long_silent(observation) if pod < spec.replicas)
     left = spec.replicas - len(silent)
     is_enough = left > len(silent) and left > spec.effective_standbys
     return silent if is_enough else frozenset()
+
+
+def long_silent(observation: Observation) -> frozenset[Ordinal]:
+    """The pods without an answer for `rebalance.replaceAfter`, also those that are to go."""
+    limit_s = parse_duration_ms(observation.resource.spec.rebalance.replace_after) / 1000
+    return frozenset(
+        pod.ordinal
+        for pod in observation.cluster.pods
+        if pod.ordinal not in observation.reports
+        and observation.silent_s.get(pod.ordinal, 0.0) >= limit_s
+    )
 
 
 def stalled_learners(

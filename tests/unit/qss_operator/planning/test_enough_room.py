@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from qss_core.model import Ordinal
 from qss_core.wire.replica_reports import VolumeUse
 from qss_operator.planning.model import ConditionStatus, ConditionType
 from qss_operator.planning.plan import plan
@@ -119,3 +120,23 @@ def test_pods_restart_while_the_replicas_of_one_that_goes_stay() -> None:
     restarted = [pod for _ in range(100) for pod in restarted_next(world)]
     assert sorted(restarted) == [0, 1, 2]
     assert replicas_on(world, 2) == held
+
+
+def test_a_partition_whose_pod_goes_and_is_dead_gets_another_replica() -> None:
+    """It has one copy, and no room is made by waiting for the dead pod."""
+    world = running(replicas=4, standbys=1, partitions=6)
+    for pod in world.pods:
+        pod.volume = VolumeUse(room_bytes=GIB // 8, data_bytes=2 * GIB)
+    ask_for(world, replicas=2, standbys=1, partitions=6)
+    world.settle(30)
+    held = [entry.partition for entry in assignment_of(world) if 3 in entry.replicas]
+    assert held
+    world.pods[3].is_running = False
+    world.silent_s[Ordinal(3)] = 599.0
+    world.settle(30)
+    assert replicas_on(world, 3) == len(held)
+    world.silent_s[Ordinal(3)] = 601.0
+    world.settle(60)
+    assert replicas_on(world, 3) == 0
+    assert replicas_on(world, 2) > 0, "the other pod that goes keeps what has no room"
+    assert all(len(entry.in_sync) == 2 for entry in assignment_of(world))
