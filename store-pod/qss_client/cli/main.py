@@ -23,6 +23,7 @@ _KNOWN_COMMANDS = {
         "operator",
         ("up", "down", "status", "scale", "standbys", "apply", "move", "restart", "kill"),
     ),
+    "mirror": ("mirror", ("mirror",)),
     "spark": ("spark", ("demo",)),
 }
 

@@ -1,0 +1,9 @@
+"""The error of a checkpoint whose files cannot be read."""
+
+from qss_core.errors import StoreError
+
+
+class CheckpointError(StoreError):
+    """A file of a Spark checkpoint is missing, damaged, or of a form that is not known."""
+
+    code, http_status = "CHECKPOINT", 400

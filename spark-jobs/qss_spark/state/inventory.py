@@ -1,0 +1,159 @@
+"""Lists what the state of a checkpoint has: operators, variables, sides of joins, columns, rows.
+
+Nothing but the checkpoint is needed, and nothing is written. The state is that of the newest
+committed batch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from qss_spark.state.checkpoint import Batch, Checkpoint, Operator, StoreInfo
+from qss_spark.state.errors import CheckpointError
+from qss_spark.state.schemas import DEFAULT, StoreSchema, read_schemas
+from qss_spark.state.snapshots import StorePart, column_families, raw_state
+from qss_spark.state.tables import Layout, Shape, table_of
+
+_ENCODING = "unsaferow"
+_INTERNAL = "$"  # Families that Spark keeps beside the variables begin with it.
+_COUNTS = "-keyToNumValues"
+_SIDES = ("left", "right")
+_RANGE = "RangeKeyScanStateEncoderSpec"
+# The operators in the words of Spark's guide; others keep the name of the checkpoint.
+_NAMES = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "session windows",
+    "dedupe": "dropDuplicates",
+    "dedupeWithinWatermark": "dropDuplicatesWithinWatermark",
+    "symmetricHashJoin": "join",
+    "globalLimit": "limit",
+    "applyInPandasWithState": "applyInPandasWithState",
+    "flatMapGroupsWithState": "flatMapGroupsWithState",
+    "transformWithStateExec": "transformWithState",
+    "transformWithStateInPandasExec": "transformWithState",
+    "transformWithStateInPySparkExec": "transformWithState",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the bytes of an item are."""
+
+    operator: Operator
+    store: StoreInfo
+    number: int  # The place of the store among those of its operator.
+    schema: StoreSchema
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of the state that has keys and values of its own.
+
+    `part` is a variable of a stateful processor, or the side of a join; "" for the only part.
+    `rows` is their number, None where the state cannot be read: `reason` says why. `place` is None
+    where not even the columns are known.
+    """
+
+    operator: int
+    name: str
+    part: str = ""
+    place: Place | None = None
+    rows: int | None = None
+    reason: str | None = None
+
+
+class Inventory:
+    """What the state of a checkpoint has after its newest committed batch."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the state. Raises CheckpointError where no batch of it can be read.
+
+        A part that cannot be read is listed with its reason.
+        """
+        self._checkpoint = Checkpoint(path)
+        self.batch = self._checkpoint.batch(self._checkpoint.newest())
+        self.items: list[Item] = []
+        for operator in self._checkpoint.operators():
+            item = Item(operator.number, _NAMES.get(operator.name, operator.name))
+            try:
+                places = list(_places(self._checkpoint, operator))
+            except CheckpointError as error:
+                self.items.append(replace(item, reason=error.message))
+                continue
+            for part, place in places:
+                self.items.append(self._counted(replace(item, part=part, place=place)))
+
+    def _counted(self, item: Item) -> Item:
+        try:
+            return replace(item, rows=self.table(item).num_rows)
+        except CheckpointError as error:
+            return replace(item, reason=error.message)
+
+    def table(self, item: Item) -> pa.Table:
+        """The keys and values of an item, as `tables.table_of`. Raises CheckpointError."""
+        place, batch = item.place, self.batch
+        if place is None:
+            raise CheckpointError(item.reason or "its columns are not known")
+        _check(batch, place.schema)
+        parts = [
+            StorePart(place.operator.number, partition, place.store.name, place.number)
+            for partition in range(batch.partitions)
+        ]
+        families = column_families(self._checkpoint, parts[0]) if batch.is_rocksdb else {}
+        if place.schema.name != DEFAULT and place.schema.name not in families:
+            raise CheckpointError(f"no snapshot names the column family of {place.schema.name} yet")
+        layout = Layout(
+            schema=place.schema,
+            is_rocksdb=batch.is_rocksdb,
+            prefix_columns=place.schema.prefix_columns or place.store.prefix_columns,
+            family=families.get(place.schema.name),
+            shape=place.shape,
+        )
+        tables = [table_of(raw_state(self._checkpoint, batch, part), layout) for part in parts]
+        return pa.concat_tables(tables)
+
+
+def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, Place]]:
+    """The parts of an operator by their names, and where they are."""
+    variables = {
+        str(one.get("stateName")): str(one.get("stateVariableType"))
+        for one in operator.properties.get("stateVariables", ())
+    }
+    for number, store in enumerate(operator.stores):
+        if store.name.endswith(_COUNTS):
+            continue
+        for schema in _schemas(checkpoint, operator, store).values():
+            if schema.name.startswith(_INTERNAL):
+                continue
+            part = schema.name if variables else store.name.partition("-")[0]
+            shape = Shape.LIST if variables.get(part) == "ListState" else Shape.ROW
+            is_named = bool(variables) or part in _SIDES
+            yield part if is_named else "", Place(operator, store, number, schema, shape)
+
+
+def _schemas(
+    checkpoint: Checkpoint, operator: Operator, store: StoreInfo
+) -> dict[str, StoreSchema]:
+    newer = checkpoint.path / "state" / str(operator.number) / "_stateSchema" / store.name
+    files = [one for one in newer.glob("*_*") if one.name.partition("_")[0].isdigit()]
+    if files:
+        file = max(files, key=lambda one: int(one.name.partition("_")[0]))
+    else:
+        directory = checkpoint.store_directory(operator.number, 0, store.name)
+        file = directory / "_metadata" / "schema"
+    try:
+        return read_schemas(file.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _check(batch: Batch, schema: StoreSchema) -> None:
+    if batch.encoding != _ENCODING:
+        raise CheckpointError(f"state in the encoding {batch.encoding} cannot be read")
+    if batch.has_checksums:
+        raise CheckpointError("state with checksums of rows cannot be read")
+    if schema.encoder == _RANGE:
+        raise CheckpointError("state whose keys are kept in ranges cannot be read")

@@ -1,0 +1,45 @@
+"""The state in checkpoints that Spark wrote, read as Spark's own reader reads it."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from qss_spark.state.inventory import Inventory
+from qss_testing.writers.spark_state import EXPECTED, QUERIES, WAYS, in_order, plain_row
+
+FILES = sorted((Path(__file__).parent / "spark_state").glob("*/*.zip"))
+
+
+@pytest.fixture(params=FILES, ids=lambda file: f"{file.stem} of {file.parent.name}")
+def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A checkpoint that Spark wrote, beside the rows that Spark read from it."""
+    with zipfile.ZipFile(request.param) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+def test_each_query_and_each_way_of_keeping_state_has_a_checkpoint() -> None:
+    names = {file.stem for file in FILES}
+    assert names == {f"{query}-{way}" for query in QUERIES for way in WAYS} - {"processor-hdfs"}
+
+
+def test_every_row_is_the_one_that_spark_reads(checkpoint: Path) -> None:
+    expected: dict[str, Any] = json.loads((checkpoint / EXPECTED).read_text())["parts"]
+    found = Inventory(checkpoint)
+    assert {one.part: one.reason for one in found.items} == dict.fromkeys(expected)
+    assert {one.part: one.rows for one in found.items} == {
+        part: len(rows) for part, rows in expected.items()
+    }
+    assert {one.part: rows_of(found.table(one)) for one in found.items} == expected
+
+
+def rows_of(table: pa.Table) -> list[Any]:
+    """The rows as [key, value], in one order."""
+    key, value = (table.schema.field(name).type for name in ("key", "value"))
+    return in_order(
+        [plain_row(row["key"], key), plain_row(row["value"], value)] for row in table.to_pylist()
+    )
