@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qss_spark.state.errors import CheckpointError
+from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.frames import LZ4
 
 _SETTING = "spark.sql.streaming.stateStore."
@@ -74,6 +74,22 @@ class Checkpoint:
         if not batches:
             raise CheckpointError(f"no batch of {self.path} is committed yet")
         return max(batches)
+
+    @property
+    def query_id(self) -> str:
+        """Spark's id of the query. Raises CheckpointError."""
+        try:
+            return str(json.loads(_read(self.path / "metadata"))["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.path / 'metadata'} has no id of the query") from error
+
+    def is_committed(self, number: int) -> bool:
+        """Whether a batch is over, and Spark still knows it."""
+        return (self.path / "commits" / str(number)).exists()
+
+    def offsets(self, number: int) -> bytes:
+        """The entry of a batch in the offset log. Raises StateGoneError."""
+        return _read(self.path / "offsets" / str(number))
 
     def batch(self, number: int) -> Batch:
         """A committed batch. Raises CheckpointError where it is not there, or of another form."""
@@ -163,8 +179,6 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError as error:
-        raise CheckpointError(
-            f"{file} is not there: Spark keeps only the newest batches"
-        ) from error
+        raise StateGoneError(f"{file} is not there: Spark keeps only the newest batches") from error
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read: {error.strerror}") from error

@@ -7,3 +7,7 @@ class CheckpointError(StoreError):
     """A file of a Spark checkpoint is missing, damaged, or of a form that is not known."""
 
     code, http_status = "CHECKPOINT", 400
+
+
+class StateGoneError(CheckpointError):
+    """A file is not there any more: Spark keeps only the newest batches."""

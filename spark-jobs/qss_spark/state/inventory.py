@@ -14,7 +14,7 @@ from qss_spark.state.checkpoint import Batch, Checkpoint, Operator, StoreInfo
 from qss_spark.state.errors import CheckpointError
 from qss_spark.state.schemas import DEFAULT, StoreSchema, read_schemas
 from qss_spark.state.snapshots import StorePart, column_families, raw_state
-from qss_spark.state.tables import Layout, Shape, table_of
+from qss_spark.state.tables import Layout, Shape, of_family, table_of
 
 _ENCODING = "unsaferow"
 _INTERNAL = "$"  # Families that Spark keeps beside the variables begin with it.
@@ -94,26 +94,41 @@ class Inventory:
 
     def table(self, item: Item) -> pa.Table:
         """The keys and values of an item, as `tables.table_of`. Raises CheckpointError."""
-        place, batch = item.place, self.batch
-        if place is None:
+        if item.place is None:
             raise CheckpointError(item.reason or "its columns are not known")
-        _check(batch, place.schema)
-        parts = [
-            StorePart(place.operator.number, partition, place.store.name, place.number)
-            for partition in range(batch.partitions)
-        ]
-        families = column_families(self._checkpoint, parts[0]) if batch.is_rocksdb else {}
-        if place.schema.name != DEFAULT and place.schema.name not in families:
-            raise CheckpointError(f"no snapshot names the column family of {place.schema.name} yet")
-        layout = Layout(
-            schema=place.schema,
-            is_rocksdb=batch.is_rocksdb,
-            prefix_columns=place.schema.prefix_columns or place.store.prefix_columns,
-            family=families.get(place.schema.name),
-            shape=place.shape,
-        )
-        tables = [table_of(raw_state(self._checkpoint, batch, part), layout) for part in parts]
-        return pa.concat_tables(tables)
+        return state_of(self._checkpoint, self.batch, item.place)
+
+
+def state_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> pa.Table:
+    """The keys and values of a place after a batch, as `tables.table_of`."""
+    layout = layout_of(checkpoint, batch, place)
+    states = (raw_state(checkpoint, batch, part) for part in parts_of(batch, place))
+    return pa.concat_tables([table_of(of_family(state, layout.family), layout) for state in states])
+
+
+def parts_of(batch: Batch, place: Place) -> list[StorePart]:
+    """The partitions of a place's store."""
+    return [
+        StorePart(place.operator.number, partition, place.store.name, place.number)
+        for partition in range(batch.partitions)
+    ]
+
+
+def layout_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> Layout:
+    """How the bytes of a place are kept. Raises CheckpointError for what cannot be read."""
+    _check(batch, place.schema)
+    families = {}
+    if batch.is_rocksdb:
+        families = column_families(checkpoint, parts_of(batch, place)[0])
+    if place.schema.name != DEFAULT and place.schema.name not in families:
+        raise CheckpointError(f"no snapshot names the column family of {place.schema.name} yet")
+    return Layout(
+        schema=place.schema,
+        is_rocksdb=batch.is_rocksdb,
+        prefix_columns=place.schema.prefix_columns or place.store.prefix_columns,
+        family=families.get(place.schema.name),
+        shape=place.shape,
+    )
 
 
 def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, Place]]:

@@ -23,7 +23,7 @@ _VERSION_MAX = 4
 _TYPED = (2, 4)  # Versions whose records have types, and keys column families.
 _WITH_LINEAGE = (3, 4)
 _END = -1
-_FAMILY_BYTES = 2
+FAMILY_BYTES = 2
 
 
 class Kind(IntEnum):
@@ -53,15 +53,15 @@ class Records:
     def of_family(self, family: int) -> "Records":
         """The records of one column family; the keys begin behind its id."""
         keys = self.keys
-        if np.any(self.key_sizes < _FAMILY_BYTES):
+        if np.any(self.key_sizes < FAMILY_BYTES):
             raise CheckpointError("a key lacks the id of its column family: the file is damaged")
         ids = self.data[keys].astype(np.int64) | self.data[keys + 1].astype(np.int64) << 8
         chosen = ids == family
         return Records(
             self.data,
             self.kinds[chosen],
-            keys[chosen] + _FAMILY_BYTES,
-            self.key_sizes[chosen] - _FAMILY_BYTES,
+            keys[chosen] + FAMILY_BYTES,
+            self.key_sizes[chosen] - FAMILY_BYTES,
             self.values[chosen],
             self.value_sizes[chosen],
         )

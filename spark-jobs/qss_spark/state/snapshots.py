@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qss_spark.state.checkpoint import Batch, Checkpoint
-from qss_spark.state.errors import CheckpointError
+from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.frames import decompress
 from qss_spark.state.records import Kind, Records, records_of_changelog, records_of_delta
 
@@ -51,6 +51,12 @@ def raw_state(checkpoint: Checkpoint, batch: Batch, part: StorePart) -> RawState
     for version in range(first, batch.version + 1):
         _apply(state, _changes(checkpoint, batch, part, files, version))
     return state
+
+
+def changes_of(checkpoint: Checkpoint, batch: Batch, part: StorePart) -> Records:
+    """What one committed batch changed. Raises CheckpointError, and StateGoneError."""
+    files = _files(checkpoint.store_directory(part.operator, part.partition, part.store))
+    return _changes(checkpoint, batch, part, files, batch.version)
 
 
 def column_families(checkpoint: Checkpoint, part: StorePart) -> dict[str, int]:
@@ -119,7 +125,7 @@ def _changes(
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled=true in the "
             "query's session and start it again"
         )
-    raise CheckpointError(
+    raise StateGoneError(
         f"{directory} lacks the changes of version {version}: Spark keeps only the newest batches"
     )
 
@@ -128,6 +134,8 @@ def read_changes(path: Path, batch: Batch) -> Records:
     """The records of a delta or a changelog."""
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise StateGoneError(f"{path} is not there any more") from error
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     try:

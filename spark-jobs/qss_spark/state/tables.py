@@ -6,6 +6,7 @@ of its elements, each behind its length; RocksDB joins lists that were appended 
 """
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from qss_spark.state.errors import CheckpointError
-from qss_spark.state.records import Offsets
+from qss_spark.state.records import FAMILY_BYTES, Bytes, Offsets
 from qss_spark.state.schemas import StoreSchema
 from qss_spark.state.snapshots import RawState
 from qss_spark.state.types import Field, unique_names
@@ -21,7 +22,6 @@ from qss_spark.state.unsafe_rows import columns_of
 
 _LENGTH = struct.Struct("<i")
 _COMMA = 0x2C
-_FAMILY_BYTES = 2
 
 
 class Shape(StrEnum):
@@ -41,41 +41,53 @@ class Layout:
     family: int | None = None
     shape: Shape = Shape.ROW
 
+    @property
+    def row_at(self) -> int:
+        """Where a row begins behind its version, which RocksDB's have."""
+        return 1 if self.is_rocksdb else 0
+
 
 def table_of(state: RawState, layout: Layout) -> pa.Table:
     """A table with the columns `key` and `value`, which are structs; repeated names are numbered.
 
-    The value of a list is an array of structs. Raises CheckpointError.
+    The keys have no family any more. The value of a list is an array of structs. Raises
+    CheckpointError.
     """
-    chosen = list(_of_family(state, layout.family).items())
-    data = np.frombuffer(b"".join(part for pair in chosen for part in pair), dtype=np.uint8)
-    sizes = np.array([(len(key), len(value)) for key, value in chosen], dtype=np.int64)
-    bounds = np.concatenate([[0], np.cumsum(sizes.ravel())]).astype(np.int64)
-    keys, values = bounds[:-1:2], bounds[1::2]
-    row_at = 1 if layout.is_rocksdb else 0
-    schema = layout.schema
-    if layout.prefix_columns and layout.is_rocksdb:
-        key = _prefixed(data, keys, schema.key, layout.prefix_columns)
-    else:
-        key = columns_of(data, keys + row_at, schema.key)
+    values, fields = list(state.values()), layout.schema.value
+    data, starts = _joined(values)
     if layout.shape is Shape.LIST:
-        value: pa.Array = _lists(data, values, [len(one) for _, one in chosen], schema.value)
+        value: pa.Array = _lists(data, starts, [len(one) for one in values], fields)
     else:
-        value = _struct(columns_of(data, values + row_at, schema.value), schema.value)
-    return pa.table({"key": _struct(key, schema.key), "value": value})
+        value = _struct(columns_of(data, starts + layout.row_at, fields), fields)
+    return pa.table({"key": keys_of(state, layout), "value": value})
 
 
-def _of_family(state: RawState, family: int | None) -> RawState:
+def keys_of(keys: Collection[bytes], layout: Layout) -> pa.StructArray:
+    """The columns of keys without their family."""
+    data, starts = _joined(keys)
+    fields, prefix = layout.schema.key, layout.prefix_columns
+    if prefix and layout.is_rocksdb:
+        return _struct(_prefixed(data, starts, fields, prefix), fields)
+    return _struct(columns_of(data, starts + layout.row_at, fields), fields)
+
+
+def of_family(state: RawState, family: int | None) -> RawState:
+    """The keys of one column family, without its id; all keys where a store has no families."""
     if family is None:
         return state
-    mark = family.to_bytes(_FAMILY_BYTES, "little")
-    return {
-        key[_FAMILY_BYTES:]: value for key, value in state.items() if key[:_FAMILY_BYTES] == mark
-    }
+    mark = family.to_bytes(FAMILY_BYTES, "little")
+    return {key[FAMILY_BYTES:]: value for key, value in state.items() if key[:FAMILY_BYTES] == mark}
+
+
+def _joined(parts: Collection[bytes]) -> tuple[Bytes, Offsets]:
+    """Bytes one after the other, and where each begins."""
+    sizes = np.fromiter((len(one) for one in parts), dtype=np.int64, count=len(parts))
+    ends = np.cumsum(sizes)
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends - sizes
 
 
 def _prefixed(
-    data: "np.ndarray[tuple[int], np.dtype[np.uint8]]",
+    data: Bytes,
     keys: Offsets,
     fields: tuple[Field, ...],
     prefix: int,
@@ -95,7 +107,7 @@ def _struct(columns: list[pa.Array], fields: tuple[Field, ...]) -> pa.StructArra
 
 
 def _lists(
-    data: "np.ndarray[tuple[int], np.dtype[np.uint8]]",
+    data: Bytes,
     values: Offsets,
     sizes: list[int],
     fields: tuple[Field, ...],

@@ -1,0 +1,17 @@
+"""Copies the state of a Spark query into a store, batch by batch and exactly once.
+
+1. `commands` has `qss mirror`: it lists the state of a checkpoint, or follows one part of it.
+2. `follower` begins with the whole state of the newest committed batch, and then reads what each
+   further batch changed. It is the only module here that reads a checkpoint, by `state`.
+3. `rows` makes rows of the store from keys and values of the state.
+4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
+   nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
+   with the whole state, which replaces all rows at once.
+
+The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind
+it, and a second mirror ends the first one. A batch that was decided before a crash is the last
+batch of the store then, and is not read again. Nothing here needs Spark, or writes into a
+checkpoint.
+
+Tests: `test_mirror` and `test_mirror_rows` (unit), `test_mirror_copies` (integration).
+"""

@@ -1,0 +1,136 @@
+"""The command `qss mirror`: what the state of a Spark query has, and a copy of it in a store."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.options import connection_of
+from qss_client.cli.printing import Output, print_rows
+from qss_client.clock import Clock, SystemClock
+from qss_core.errors import MalformedRequestError
+from qss_core.wire.writer_reports import check_writer_name
+from qss_spark.mirror.copy import StateCopy
+from qss_spark.mirror.follower import StateFollower
+from qss_spark.state.inventory import Inventory, Item
+from qss_spark.state.tables import Shape
+from qss_spark.state.types import Field, text_of, unique_names
+
+_POLL_S = 0.01
+_RENEW_S = 60.0
+_COLUMNS = ["operator", "name", "part", "key", "value", "rows", "reason"]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(mirror)
+
+
+@reaching
+def mirror(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="the checkpoint directory of a streaming query")
+    ],
+    store: Annotated[
+        str | None, typer.Option(help="copy a part of the state into this KeyValue store")
+    ] = None,
+    operator: Annotated[int | None, typer.Option(min=0, help="the number of the operator")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="the variable of a processor, or the side of a join")
+    ] = None,
+    writer: Annotated[
+        str | None, typer.Option(help="the writer's name in the store; default: the store's name")
+    ] = None,
+    once: Annotated[  # noqa: FBT002
+        bool, typer.Option("--once", help="end with the newest committed batch")
+    ] = False,
+    *,
+    reached: Reaching,
+) -> None:
+    """List the state of a Spark query, or copy a part of it into a store while the query runs.
+
+    The checkpoint is only read. A copy goes on until Ctrl-C, and started again behind its last
+    batch. A list has exit code 1 where a part of the state cannot be read.
+    """
+    if store is None:
+        if operator is not None or part is not None or writer is not None or once:
+            raise MalformedRequestError("--operator, --part, --writer and --once go with --store")
+        _list(checkpoint, reached.output)
+        return
+    follower = StateFollower(checkpoint, operator, part)
+    with connection_of(store, reached.place, writes=True) as to:
+        http = to.http()
+        try:
+            name = check_writer_name(writer or to.store)
+            copy = StateCopy(follower, http, to.urls, to.store, name, direct=to.direct)
+            try:
+                _follow(copy, checkpoint, once=once)
+            finally:
+                copy.close()
+        finally:
+            http.close()
+
+
+def _list(checkpoint: Path, output: Output) -> None:
+    found = Inventory(checkpoint)
+    batch, items = found.batch, found.items
+    if output is Output.TABLE:
+        provider = "RocksDB" if batch.is_rocksdb else "HDFS-backed"
+        partitions = f"{batch.partitions} partitions"
+        typer.echo(f"batch {batch.number}, {provider} state in {partitions}, {batch.codec}\n")
+    if not items and output is Output.TABLE:
+        typer.echo("the query keeps no state")
+        return
+    print_rows([_document(one) for one in items], output, _COLUMNS)
+    if any(one.reason is not None for one in items):
+        raise typer.Exit(1)
+
+
+def _follow(copy: StateCopy, checkpoint: Path, *, once: bool) -> None:
+    clock = SystemClock()
+    heard_s = clock.monotonic_s()
+    if copy.last is not None:
+        typer.echo(f"the store has batch {copy.last}")
+    while True:
+        written = copy.step()
+        if written is not None:
+            heard_s = clock.monotonic_s()
+            what = "the whole state" if written.is_whole else "changes"
+            behind = _since_commit(checkpoint, written.batch, clock)
+            typer.echo(f"batch {written.batch}: {what}, {written.rows} rows, {behind}")
+            continue
+        if once:
+            return
+        if clock.monotonic_s() - heard_s > _RENEW_S:
+            copy.renew()
+            heard_s = clock.monotonic_s()
+        time.sleep(_POLL_S)  # noqa: TID251 Spark tells nobody that it has committed a batch.
+
+
+def _since_commit(checkpoint: Path, batch: int, clock: Clock) -> str:
+    """The time since Spark committed a batch, as text."""
+    try:
+        committed_ms = (checkpoint / "commits" / str(batch)).stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return "Spark has deleted its commit"
+    return f"{max(0, clock.wall_ms() - committed_ms)} ms after its commit"
+
+
+def _document(item: Item) -> dict[str, Any]:
+    document: dict[str, Any] = {"operator": item.operator, "name": item.name}
+    if item.part:
+        document["part"] = item.part
+    if item.place is not None:
+        value = _columns(item.place.schema.value)
+        is_list = item.place.shape is Shape.LIST
+        document["key"] = _columns(item.place.schema.key)
+        document["value"] = f"list of ({value})" if is_list else value
+    document["rows"] = item.rows
+    return document if item.reason is None else {**document, "reason": item.reason}
+
+
+def _columns(fields: tuple[Field, ...]) -> str:
+    """The columns as Spark's SQL writes them; repeated names are numbered."""
+    names = unique_names(fields)
+    return ", ".join(f"{name} {text_of(one.type)}" for name, one in zip(names, fields, strict=True))

@@ -1,0 +1,195 @@
+"""Writes the state of a query into a store, exactly once."""
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+
+from qss_client.addresses import Urls
+from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
+from qss_client.chunks.chunk import Slice
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import (
+    WRITE_LIMITS,
+    Run,
+    Staged,
+    abort,
+    commit,
+    discover,
+    open_writer,
+    renew,
+    stage,
+    write_batch,
+)
+from qss_client.writes.writers import list_writers
+from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.wire.chunk_ids import name_attempt, name_group
+from qss_spark.mirror.follower import Changes, StateFollower
+from qss_spark.mirror.rows import StoreRows
+from qss_spark.sink.positions import read_offsets
+from qss_spark.state.errors import StateGoneError
+
+_TRIES = 5
+_CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
+_BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch that the store has."""
+
+    batch: int
+    rows: int
+    is_whole: bool  # The batch replaced all rows.
+
+
+class StateCopy:
+    """Copies one part of a state into one store.
+
+    The writer belongs to the query's checkpoint, so a copy that starts again goes on behind the
+    last batch, and a second copy ends the first one (StaleWriterError).
+    """
+
+    def __init__(
+        self,
+        follower: StateFollower,
+        http: SyncHttp,
+        urls: Urls,
+        store: str,
+        writer: str,
+        *,
+        direct: bool = True,
+    ) -> None:
+        """Raises MalformedRequestError where the writer belongs to another query."""
+        self._follower = follower
+        self._http = http
+        self._metadata = discover(http, urls, store, WRITE_LIMITS)
+        self._writer = writer
+        self._id = f"{follower.checkpoint.query_id}.{follower.name}"
+        self._rows: StoreRows | None = None
+        self._run: Run | None = None
+        self._last: int | None = None  # The newest batch that the store has.
+        known = {one.name: one for one in list_writers(http, urls, store, direct=direct)}
+        if (held := known.get(writer)) is None:
+            return
+        if (other := held.query_id.partition(_BEGUN)[0]) != self._id:
+            raise MalformedRequestError(
+                f"the writer {writer} of store {store} copies {other}, and this is {self._id}: "
+                "give each part of a state its own store"
+            )
+        self._open(held.query_id)
+        if self._last is not None:
+            try:
+                follower.go_on(self._last)
+            except StateGoneError:
+                self._last = None  # The first step begins anew.
+
+    @property
+    def last(self) -> int | None:
+        """The newest batch that the store has; None before the first one."""
+        return self._last
+
+    def step(self) -> Written | None:
+        """Writes the next committed batch; None where there is none yet.
+
+        Begins with the whole state, and begins anew where Spark has deleted what is needed.
+        """
+        checkpoint = self._follower.checkpoint
+        if self._run is None or self._last is None:
+            return self._begin()
+        following = self._last + 1
+        if not checkpoint.is_committed(following):
+            return self._begin() if checkpoint.newest() > self._last else None
+        try:
+            changes = self._follower.changes(following)
+        except StateGoneError:
+            return self._begin()
+        return self._write(self._run, changes, replace=False)
+
+    def close(self) -> None:
+        """Ends the run: the store need not wait for it. An error of the store is ignored."""
+        if self._run is not None and self._last is not None:
+            with suppress(StoreError):
+                abort(self._http, self._run, self._last + 1, _CLOSE_LIMITS)
+
+    def renew(self) -> None:
+        """Keeps the run open while the query commits nothing."""
+        if self._run is not None:
+            renew(self._http, self._run)
+
+    def _begin(self) -> Written:
+        """Writes the whole state of the newest batch, which may be deleted while it is read."""
+        for tries in count(1):
+            number = self._follower.checkpoint.newest()
+            try:
+                whole = self._follower.whole(number)
+            except StateGoneError:
+                if tries == _TRIES:
+                    raise
+            else:
+                break
+        run = self._open(f"{self._id}{_BEGUN}{number}", take_over=True)
+        return self._write(run, whole, replace=True)
+
+    def _open(self, query_id: str, *, take_over: bool = False) -> Run:
+        run = open_writer(
+            self._http,
+            self._metadata,
+            self._writer,
+            query_id=query_id,
+            run_id=uuid.uuid4().hex,
+            take_over=take_over,
+        )
+        self._run, self._last = run, run.opened.last_batch
+        return run
+
+    def _write(self, run: Run, changes: Changes, *, replace: bool) -> Written:
+        if self._rows is None:
+            key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
+            self._rows = StoreRows(self._metadata.definition, key, value)
+        offsets = read_offsets(changes.offsets, self._writer)
+        groups = self._rows.groups(changes.changed, changes.deleted)
+        first = next(groups, None)
+        second = next(groups, None)
+        if first is not None and second is None and _is_small(first):
+            write_batch(
+                self._http,
+                run,
+                changes.batch,
+                first,
+                position=offsets.position,
+                fingerprint=offsets.fingerprint,
+                replace=replace,
+            )
+        else:
+            stage_group = self._stager(run, changes.batch)
+            staged = [
+                one
+                for group in (first, second, *groups)
+                if group is not None
+                for one in stage_group(group)
+            ]
+            commit(
+                self._http,
+                run,
+                changes.batch,
+                staged,
+                position=offsets.position,
+                fingerprint=offsets.fingerprint,
+                replace=replace,
+            )
+        self._last = changes.batch
+        self._follower.take(changes)
+        rows = changes.changed.num_rows + len(changes.deleted)
+        return Written(changes.batch, rows, replace)
+
+    def _stager(self, run: Run, batch: int) -> Callable[[list[Slice]], list[Staged]]:
+        attempt, number = name_attempt(0, uuid.uuid4().int >> 96), iter(range(1 << 31))
+        return lambda group: stage(self._http, run, batch, name_group(attempt, next(number)), group)
+
+
+def _is_small(group: list[Slice]) -> bool:
+    """Whether the commit may carry the rows."""
+    return sum(len(one.data) for one in group) <= CARRIED_ROWS_BYTES_MAX

@@ -1,0 +1,144 @@
+"""Reads one part of a query's state: the whole of it, and what each further batch changed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from qss_spark.state.checkpoint import Batch, Checkpoint
+from qss_spark.state.errors import CheckpointError
+from qss_spark.state.inventory import Inventory, Item, Place, layout_of, parts_of
+from qss_spark.state.records import Kind, Records
+from qss_spark.state.snapshots import RawState, changes_of, raw_state
+from qss_spark.state.tables import Layout, Shape, keys_of, of_family, table_of
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a batch changed: the new values of keys, and the keys that are gone."""
+
+    batch: int
+    offsets: bytes  # The entry of the offset log, unchanged.
+    changed: pa.Table
+    deleted: pa.StructArray
+    lists: tuple[RawState, ...] = ()  # The lists after the batch, of each partition.
+
+
+class StateFollower:
+    """Follows one part of the state of a checkpoint.
+
+    Lists are kept in memory: a batch appends to them, and a store has whole values. `take` is
+    called once a batch is written.
+    """
+
+    def __init__(self, path: Path, operator: int | None, part: str | None) -> None:
+        """Chooses the part. Raises CheckpointError where it is not there, or not the only one."""
+        found = Inventory(path)
+        item = _chosen(found.items, operator, part)
+        if item.place is None or item.reason is not None:
+            raise CheckpointError(item.reason or "its columns are not known")
+        self.checkpoint = Checkpoint(path)
+        self.name = f"{item.operator}.{item.part}" if item.part else str(item.operator)
+        self._place: Place = item.place
+        self._lists: tuple[RawState, ...] = ()
+
+    def whole(self, number: int) -> Changes:
+        """All keys and values after a committed batch. Raises CheckpointError, StateGoneError."""
+        batch, layout = self._kept(number)
+        states = self._states(batch, layout)
+        return Changes(
+            batch=number,
+            offsets=self.checkpoint.offsets(number),
+            changed=pa.concat_tables([table_of(state, layout) for state in states]),
+            deleted=keys_of([], layout),
+            lists=states if self._has_lists else (),
+        )
+
+    def changes(self, number: int) -> Changes:
+        """What a committed batch changed. Raises CheckpointError, StateGoneError."""
+        batch, layout = self._kept(number)
+        tables, keys, lists = [], [], []
+        for place, part in enumerate(parts_of(batch, self._place)):
+            records = changes_of(self.checkpoint, batch, part)
+            if layout.family is not None:
+                records = records.of_family(layout.family)
+            held = dict(self._lists[place]) if self._has_lists else {}
+            changed, deleted = _folded(records, held, layout)
+            lists.append(held)
+            tables.append(table_of(changed, layout))
+            keys.append(keys_of(deleted, layout))
+        return Changes(
+            batch=number,
+            offsets=self.checkpoint.offsets(number),
+            changed=pa.concat_tables(tables),
+            deleted=pa.concat_arrays(keys),
+            lists=tuple(lists) if self._has_lists else (),
+        )
+
+    def take(self, changes: Changes) -> None:
+        """The store has this batch: the next one changes what is after it."""
+        self._lists = changes.lists
+
+    def go_on(self, number: int) -> None:
+        """Begins behind a batch that a store already has. Raises StateGoneError."""
+        if self._has_lists:
+            batch, layout = self._kept(number)
+            self._lists = self._states(batch, layout)
+
+    @property
+    def _has_lists(self) -> bool:
+        return self._place.shape is Shape.LIST
+
+    def _kept(self, number: int) -> tuple[Batch, Layout]:
+        batch = self.checkpoint.batch(number)
+        return batch, layout_of(self.checkpoint, batch, self._place)
+
+    def _states(self, batch: Batch, layout: Layout) -> tuple[RawState, ...]:
+        return tuple(
+            of_family(raw_state(self.checkpoint, batch, part), layout.family)
+            for part in parts_of(batch, self._place)
+        )
+
+
+def _chosen(items: list[Item], operator: int | None, part: str | None) -> Item:
+    found = [
+        one
+        for one in items
+        if (operator is None or one.operator == operator) and (part is None or one.part == part)
+    ]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(f"--operator {one.operator} --part {one.part or repr('')}" for one in items)
+    if not items:
+        raise CheckpointError("the query keeps no state")
+    what = "has no such part" if not found else "has several parts"
+    raise CheckpointError(f"the state {what}: choose one of {there}")
+
+
+def _folded(records: Records, lists: RawState, layout: Layout) -> tuple[RawState, list[bytes]]:
+    """The new values and the keys that are gone: of several records of a key the last one counts.
+
+    `lists` is the state before, if values are lists, and is brought up to date.
+    """
+    data = records.data.tobytes()
+    changed: RawState = {}
+    deleted: dict[bytes, None] = {}
+    columns = (records.kinds, records.keys, records.key_sizes, records.values, records.value_sizes)
+    for kind, key_at, key_size, at, size in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        key, value = data[key_at : key_at + key_size], data[at : at + size]
+        if kind == Kind.DELETE:
+            changed.pop(key, None)
+            lists.pop(key, None)
+            deleted[key] = None
+            continue
+        if kind == Kind.MERGE:
+            if layout.shape is not Shape.LIST:
+                raise CheckpointError("a value is appended to, and is no list: it cannot be read")
+            value = lists.get(key, b"") + value
+        if layout.shape is Shape.LIST:
+            lists[key] = value
+        changed[key] = value
+        deleted.pop(key, None)
+    return changed, list(deleted)

@@ -1,0 +1,252 @@
+"""`qss mirror --store` copies the state of a query, batch by batch, whatever ends meanwhile.
+
+The checkpoints are those that Spark wrote for `tests/contract`; a test commits their batches one by
+one, as Spark did.
+"""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_client import Store
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import MalformedRequestError, StaleWriterError
+from qss_spark.mirror.copy import StateCopy, Written
+from qss_spark.mirror.follower import StateFollower
+from qss_spark.state.errors import CheckpointError
+from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.spark_state import EXPECTED
+
+FILES = Path(__file__).parents[1] / "contract" / "spark_state" / "4.3.0"
+MakeCluster = Callable[..., PodCluster]
+
+
+class Query:
+    """A query whose batches are committed one by one."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / "checkpoint"
+        with zipfile.ZipFile(FILES / f"{name}.zip") as archive:
+            archive.extractall(self.path)
+        self._commits = {int(one.name): one.read_bytes() for one in self._files()}
+        for one in self._files():
+            one.unlink()
+        self.expected: dict[str, Any] = json.loads((self.path / EXPECTED).read_text())["parts"]
+
+    def _files(self) -> list[Path]:
+        return [one for one in (self.path / "commits").iterdir() if one.name.isdigit()]
+
+    @property
+    def batches(self) -> list[int]:
+        """All batches, in their order."""
+        return sorted(self._commits)
+
+    def commit(self, batch: int) -> None:
+        (self.path / "commits" / str(batch)).write_bytes(self._commits[batch])
+
+    def commit_all(self) -> None:
+        for batch in self.batches:
+            self.commit(batch)
+
+    def forget(self, batch: int) -> None:
+        """Deletes what Spark deletes of an old batch."""
+        (self.path / "commits" / str(batch)).unlink()
+        (self.path / "offsets" / str(batch)).unlink()
+        for file in (self.path / "state").rglob(f"{batch + 1}.*"):
+            file.unlink()
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
+    clusters: list[PodCluster] = []
+
+    def make(**definition: Any) -> PodCluster:
+        cluster = PodCluster(tmp_path / "pods", **{"key_serde": "json", **definition})
+        clusters.append(cluster)
+        cluster.__enter__()
+        return cluster
+
+    yield make
+    for cluster in clusters:
+        cluster.__exit__(None, None, None)
+
+
+@contextmanager
+def copying(cluster: PodCluster, query: Query, part: str | None = None) -> Iterator[StateCopy]:
+    http = SyncHttp()
+    try:
+        follower = StateFollower(query.path, None, part)
+        yield StateCopy(follower, http, cluster.url, cluster.store, "mirror")
+    finally:
+        http.close()
+
+
+def steps_of(copy: StateCopy) -> list[Written]:
+    return list(iter(copy.step, None))
+
+
+def rows_in(cluster: PodCluster) -> dict[str, Any]:
+    """All rows, by the JSON of their keys."""
+    with Store(cluster.url, cluster.store) as store:
+        return {json.dumps(row.key): row.value for row in store.range()}
+
+
+def plain_values(query: Query, part: str) -> list[Any]:
+    """The members of the values that Spark read, without names, in the order of their text."""
+    return sorted((members(value) for _, value in query.expected[part]), key=json.dumps)
+
+
+def members(value: Any) -> Any:
+    """JSON without the names of its members."""
+    if isinstance(value, dict):
+        return [members(one) for one in value.values()]
+    return [members(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("processor-rocksdb", "last"),
+        ("processor-rocksdb", "delays"),
+        ("processor-rocksdb-zstd", "ports"),
+        ("processor-rocksdb-zstd", "delays"),
+        ("dedup-hdfs", ""),
+        ("dedup-rocksdb-zstd", ""),
+    ],
+)
+def test_every_batch_leaves_what_spark_has(
+    tmp_path: Path, make_cluster: MakeCluster, name: str, part: str
+) -> None:
+    """Each batch is copied by another process: it knows only what the store and the files have."""
+    query, cluster = Query(tmp_path, name), make_cluster()
+    for batch in query.batches:
+        query.commit(batch)
+        with copying(cluster, query, part) as copy:
+            assert [one.batch for one in steps_of(copy)] == [batch]
+    with copying(cluster, query, part) as copy:
+        assert steps_of(copy) == []
+    assert sorted(map(members, rows_in(cluster).values()), key=json.dumps) == plain_values(
+        query, part
+    )
+
+
+def test_a_copy_that_begins_late_has_the_whole_state_at_once(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "sessions-rocksdb"), make_cluster()
+    query.commit_all()
+    with copying(cluster, query) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (query.batches[-1], True)
+    assert written.rows == len(query.expected[""]) == len(rows_in(cluster))
+    for key, value in rows_in(cluster).items():
+        assert list(json.loads(key)) == ["k", "sessionStartTime"]
+        assert value["session_window"]["start"] == json.loads(key)["sessionStartTime"]
+        assert value["session_window"]["start"].endswith("Z")
+
+
+def test_keys_that_the_query_drops_leave_the_store(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    """Sessions that have ended leave the state: `last` of k3 is cleared, too."""
+    query, cluster = Query(tmp_path, "sessions-hdfs"), make_cluster()
+    sizes = []
+    for batch in query.batches:
+        query.commit(batch)
+        with copying(cluster, query) as copy:
+            steps_of(copy)
+        sizes.append(len(rows_in(cluster)))
+    assert sizes[-1] == len(query.expected[""]) < max(sizes)
+
+
+def test_a_batch_that_spark_has_deleted_is_made_up_for_by_the_whole_state(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "processor-rocksdb-zstd"), make_cluster()
+    first, second, *_, last = query.batches
+    query.commit(first)
+    with copying(cluster, query, "delays") as copy:
+        steps_of(copy)
+        query.commit_all()
+        query.forget(first)
+        query.forget(second)
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (last, True)
+    assert len(rows_in(cluster)) == len(query.expected["delays"])
+
+
+def test_a_second_copy_ends_the_first_one(tmp_path: Path, make_cluster: MakeCluster) -> None:
+    query, cluster = Query(tmp_path, "dedup-hdfs"), make_cluster()
+    query.commit(query.batches[0])
+    with copying(cluster, query) as first:
+        steps_of(first)
+        with copying(cluster, query) as second:
+            query.commit(query.batches[1])
+            assert [one.batch for one in steps_of(second)] == [query.batches[1]]
+            with pytest.raises(StaleWriterError):
+                steps_of(first)
+
+
+def test_a_store_takes_one_part_of_a_state(tmp_path: Path, make_cluster: MakeCluster) -> None:
+    query, cluster = Query(tmp_path, "processor-rocksdb"), make_cluster()
+    query.commit_all()
+    with copying(cluster, query, "last") as copy:
+        steps_of(copy)
+    with (
+        pytest.raises(MalformedRequestError, match="its own store"),
+        copying(cluster, query, "ports"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("definition", "name", "said"),
+    [
+        (
+            {"key_serde": "string"},
+            "sessions-hdfs",
+            "k, sessionStartTime: the store needs key serde",
+        ),
+        ({"value_serde": "string"}, "sessions-hdfs", "the store needs value serde json"),
+    ],
+)
+def test_a_store_whose_serdes_do_not_fit_is_refused_before_anything_is_written(
+    tmp_path: Path, make_cluster: MakeCluster, definition: dict[str, str], name: str, said: str
+) -> None:
+    query, cluster = Query(tmp_path, name), make_cluster(**definition)
+    query.commit_all()
+    with copying(cluster, query) as copy, pytest.raises(MalformedRequestError, match=said):
+        copy.step()
+    assert rows_in(cluster) == {}
+
+
+def test_a_part_has_to_be_chosen_where_there_are_several(tmp_path: Path) -> None:
+    query = Query(tmp_path, "join-hdfs")
+    query.commit_all()
+    with pytest.raises(CheckpointError, match="several parts: choose one of --operator 0 --part l"):
+        StateFollower(query.path, None, None)
+    with pytest.raises(CheckpointError, match="no such part"):
+        StateFollower(query.path, 1, "left")
+
+
+def test_the_command_copies_to_the_newest_batch_and_closes_its_run(
+    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, cluster = Query(tmp_path, "dedup-hdfs"), make_cluster()
+    query.commit_all()
+    terminal = Terminal(cluster.url, capsys)
+    asked = ("mirror", str(query.path), "--store", cluster.store, "--once")
+    done = terminal.run(*asked)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"batch {query.batches[-1]}: the whole state, 12 rows, ")
+    assert terminal.run(*asked).out == f"the store has batch {query.batches[-1]}\n"
+    (writer,) = terminal.json("writers", cluster.store)
+    assert writer["state"] == "closed"
+    refused = terminal.run("mirror", str(query.path), "--part", "x")
+    assert (refused.code, refused.err.split(":")[1]) == (2, " MALFORMED_REQUEST")
