@@ -137,7 +137,11 @@ async def test_a_standby_that_starts_again_answers_once_its_active_has_compared_
         await cluster.start_pod(1)
         assert replica_of(cluster, 1).lacks_rows
         await wait_until_async(lambda: replica_of(cluster, 1).following.misses_active)
-        assert read_on(cluster, 1) == ROWS[0]  # Its active is away: nobody has newer rows.
+        with pytest.raises(NotReadyError):
+            read_on(cluster, 1)
+        # Its active is away, and the operator says that it is in sync: nobody has newer rows.
+        await cluster.pods[1].pod.assign(cluster.assignment)
+        assert read_on(cluster, 1) == ROWS[0]
         await cluster.stop_pod(1)
         await cluster.start_pod(0)
         await cluster.start_pod(1)
@@ -194,4 +198,70 @@ async def test_a_standby_whose_volume_is_another_one_answers_no_read_before_it_h
             with pytest.raises(NotReadyError):
                 read_on(cluster, 1)
         await wait_until_async(lambda: not standby.lacks_rows)
+        assert read_on(cluster, 1) == ROWS[0]
+
+
+async def test_a_standby_that_was_removed_while_its_pod_was_away_answers_no_read(
+    tmp_path: Path,
+) -> None:
+    """Power is lost, and its pod is the first one that is up: nobody can tell it yet."""
+    async with held_cluster(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer = cluster.writer(0)
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, ROWS)
+        await wait_until_async(lambda: rows_of(replica_of(cluster, 1)) == ROWS[0])
+        await cluster.stop_pod(1)
+        await lead(cluster, 0, 3, learners=[1])
+        await write(writer, epoch, 1, _LATER)
+        await cluster.stop_pod(0)
+        await cluster.start_pod(1)
+        await wait_until_async(lambda: replica_of(cluster, 1).following.misses_active)
+        with pytest.raises(NotReadyError):
+            read_on(cluster, 1)
+
+
+async def test_an_active_that_was_behind_and_starts_again_answers_no_read_before_its_barrier(
+    tmp_path: Path,
+) -> None:
+    async with held_cluster(tmp_path, pods=3) as cluster:
+        writer, report = cluster.writer(0), cluster.pods[0].pod.report
+        epoch = await writer.epoch()
+        await lead(cluster, 0, 3, standbys=[2], learners=[1])
+        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
+            await write(writer, epoch, 0, ROWS)
+            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+            await lead(cluster, 0, 4, standbys=[1, 2])
+            await cluster.stop_pod(0)
+            await cluster.assign([configuration(0, 1, standbys=[2], learners=[0], epoch=5)])
+            with pytest.raises(NotReadyError):
+                read_on(cluster, 1)
+            shutil.copytree(tmp_path / "1", tmp_path / "killed")
+        await cluster.stop_pod(1)
+        shutil.rmtree(tmp_path / "1")
+        (tmp_path / "killed").rename(tmp_path / "1")
+        await cluster.start_pod(1)
+        assert cluster.pods[1].pod.report().replicas[0].asks_for_epoch
+        with pytest.raises(NotReadyError):
+            read_on(cluster, 1)
+
+
+async def test_an_active_that_has_applied_everything_answers_while_a_standby_is_away(
+    tmp_path: Path,
+) -> None:
+    """It was behind when it joined, and has led an epoch since."""
+    async with held_cluster(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
+        writer, report = cluster.writer(0), cluster.pods[0].pod.report
+        epoch = await writer.epoch()
+        await lead(cluster, 0, 3, learners=[1])
+        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
+            await write(writer, epoch, 0, ROWS)
+            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+            await lead(cluster, 0, 4, standbys=[1])
+            await cluster.stop_pod(0)
+            await cluster.assign([configuration(0, 1, learners=[0], epoch=5)])
+        await cluster.until_led()
+        assert read_on(cluster, 1) == ROWS[0]
+        await cluster.assign([configuration(0, 1, standbys=[0], epoch=6)])
+        with pytest.raises(NotReadyError):
+            replica_of(cluster, 1).acting.check()
         assert read_on(cluster, 1) == ROWS[0]

@@ -69,7 +69,11 @@ class LocalResources:
             logger.info("%s: the status is written again: its file was changed", store)
 
     async def _write(self, store: StoreName, status: StoreStatus) -> None:
-        """Writes the status; a cancelled caller waits until the write has ended."""
+        """Writes the status; a cancelled caller waits until the write has ended.
+
+        After a write that failed the file may have either status: it is not mended.
+        """
+        self._written.pop(store, None)
         writing = asyncio.ensure_future(asyncio.to_thread(self._state.write_status, store, status))
         try:
             await asyncio.shield(writing)

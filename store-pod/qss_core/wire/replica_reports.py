@@ -118,8 +118,8 @@ class FullVolume(Answer, frozen=True, kw_only=True):
 
     @property
     def is_too_small(self) -> bool:
-        """Whether even an empty volume would have too little space."""
-        return self.size_bytes <= self.kept_back_bytes
+        """Whether even an empty volume would have too little space for the batch."""
+        return self.size_bytes <= self.kept_back_bytes + self.needed_bytes
 
 
 class VolumeUse(Answer, frozen=True, kw_only=True):

@@ -158,11 +158,12 @@ class Replica:
     @property
     def lacks_rows(self) -> bool:
         """Whether readers would see a state from long before: the log is not applied yet."""
-        catch_up = self._parts.catch_up
-        if self.role is not Role.STANDBY:
-            return self.acting.begins_epoch and catch_up.is_behind
         misses_active = self.following.misses_active
-        return catch_up.lacks_rows(self.log, misses_active=misses_active)
+        return self._parts.catch_up.lacks_rows(self.log, misses_active=misses_active)
+
+    def confirm(self) -> None:
+        """The operator has told this process the replica's configuration."""
+        self._parts.catch_up.confirmed()
 
     @property
     def log(self) -> logs.Log:

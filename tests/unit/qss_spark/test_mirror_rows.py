@@ -35,7 +35,7 @@ def rows_of(
     found: dict[bytes, bytes | None] = {}
     for group in made.groups(changed, deleted):
         for one in group:
-            (decoded,) = decode_chunk(one.data, 4)
+            (decoded,) = decode_chunk(bytes(one.data), 4)
             for batch in decoded.batches:
                 keys = batch.column("key").to_pylist()
                 assert keys == sorted(keys)

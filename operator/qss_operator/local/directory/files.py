@@ -32,6 +32,8 @@ def write_yaml(file: Path, value: Any, *, fills_block: bool = False) -> None:
         temporary.replace(file)
         _sync_directory(file.parent)
     except OSError as error:
+        with suppress(OSError):  # What was written of it takes room.
+            temporary.unlink()
         raise unwritable(file, error) from error
 
 
@@ -45,9 +47,10 @@ def write_yaml_with_reserve(file: Path, value: Any) -> None:
             raise
         reserve.unlink(missing_ok=True)
         write_yaml(file, value)
-    with suppress(OSError):  # Whatever room there is: a part of a reserve helps, too.
-        if not reserve.exists() or reserve.stat().st_size < _RESERVE_BYTES:
-            reserve.write_bytes(bytes(_RESERVE_BYTES))
+    finally:
+        with suppress(OSError):  # Whatever room there is: a part of a reserve helps, too.
+            if not reserve.exists() or reserve.stat().st_size < _RESERVE_BYTES:
+                reserve.write_bytes(bytes(_RESERVE_BYTES))
 
 
 def overwrite_yaml(file: Path, value: Any) -> None:
@@ -77,9 +80,8 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
     Readers see one write of it, with line breaks up to the end of the block. Raises OSError.
     """
-    size = max(len(content), _BLOCK_BYTES)
+    size = max(len(content), _BLOCK_BYTES, os.fstat(descriptor).st_size)
     os.pwrite(descriptor, content.ljust(size, b"\n"), 0)
-    os.ftruncate(descriptor, size)
 
 
 def unwritable(file: Path, error: OSError) -> StateDirectoryError:

@@ -32,6 +32,7 @@ from qss_operator.local.directory.files import (
     overwrite,
     overwrite_yaml,
     read_yaml,
+    unwritable,
     write_yaml,
     write_yaml_with_reserve,
 )
@@ -213,11 +214,11 @@ class StateDirectory:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise self._already_running(self.holder()) from error
-            overwrite(file.fileno(), b"")
+            _clear(file.fileno())
             try:
                 yield HeldLock(self.path / "lock", os.fstat(file.fileno()).st_ino)
             finally:
-                overwrite(file.fileno(), b"")
+                _clear(file.fileno())
 
     def _open_lock(self) -> IO[bytes]:
         try:
@@ -249,8 +250,12 @@ class StateDirectory:
         process = identify(os.getpid())
         assert process is not None, "this process runs"
         holder = _Holder(pid=process.pid, started=process.started, stores=tuple(stores))
-        with (self.path / "lock").open("r+b") as file:
-            overwrite(file.fileno(), msgspec.json.encode(holder))
+        file = self.path / "lock"
+        try:
+            with file.open("r+b") as opened:
+                overwrite(opened.fileno(), msgspec.json.encode(holder))
+        except OSError as error:
+            raise unwritable(file, error) from error
 
     def holder(self) -> ProcessId | None:
         """The process of the running `qss up`, after it has begun."""
@@ -274,6 +279,14 @@ class StateDirectory:
             return msgspec.convert(prepare(content), kind)
         except msgspec.ValidationError as error:
             raise StateDirectoryError(f"{file} is damaged: {error}. {MEND}") from error
+
+
+def _clear(lock: int) -> None:
+    """Empties a lock; on a full disk a lock without a block stays without one."""
+    try:
+        overwrite(lock, b"")
+    except OSError:
+        os.ftruncate(lock, 0)
 
 
 def version_of(file: Path) -> FileVersion | None:

@@ -96,7 +96,7 @@ def targets_of(observation: Observation, entries: Entries, restart: NextRestart)
         return Targets(waits_for=f"{', '.join(older)} to restart with a program that has standbys")
     short_of_room = pods_without_room(observation, entries, placements)
     if short_of_room:
-        placements |= _without_removals(observation, entries, restart, pins)
+        placements |= _without_removals(observation, entries, placements, restart, pins)
     return Targets(
         placements=placements,
         without_room=tuple(short_of_room),
@@ -203,22 +203,36 @@ def _without_actives_on(
     return tuple(found)
 
 
+def _staying(
+    entry: PartitionConfiguration, balanced: Placement, silent: Collection[Ordinal], copies: int
+) -> Placement:
+    """The replicas where they are; in place of silent ones, those of the balance."""
+    held = [pod for pod in entry.replicas if pod not in silent]
+    missing = max(0, copies - len(held))
+    more = [pod for pod in balanced.replicas if pod not in held and pod not in silent]
+    replicas = (*held, *more[:missing])
+    active = entry.active if entry.active in held else replicas[0]
+    return Placement(partition=entry.partition, active=active, replicas=replicas)
+
+
 def _without_removals(
     observation: Observation,
     entries: Entries,
+    balanced: Mapping[PartitionId, Placement],
     restart: NextRestart,
     pins: Mapping[PartitionId, Ordinal],
 ) -> dict[PartitionId, Placement]:
     """The placements of partitions on pods that go: the replicas stay, and actives may move.
 
-    A replica on a pod that is silent for long does not stay: the partition needs another one.
+    A replica on a pod that is silent for long does not stay: the partition gets another one.
     """
-    silent = long_silent(observation)
+    spec, silent = observation.resource.spec, long_silent(observation)
+    if 2 * len(silent) >= len(observation.cluster.pods):
+        silent = frozenset()  # The operator itself may be cut off.
     placed: Iterable[Placement] = [
-        Placement(partition=number, active=entry.active, replicas=entry.replicas)
+        _staying(entry, balanced[number], silent, 1 + spec.effective_standbys)
         for number, entry in entries.items()
-        if max(entry.replicas) >= observation.resource.spec.replicas
-        and silent.isdisjoint(entry.replicas)
+        if max(entry.replicas) >= spec.replicas
     ]
     if restart.is_rolling:
         placed = _without_actives_on(restart.ordinal, placed, entries, observation.reports)

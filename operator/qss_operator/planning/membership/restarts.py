@@ -21,7 +21,11 @@ from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s
 from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.membership.retirements import has_more
-from qss_operator.planning.membership.standby_state import is_sound_elsewhere, staying_reports
+from qss_operator.planning.membership.standby_state import (
+    is_sound_elsewhere,
+    is_under_way,
+    staying_reports,
+)
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 
@@ -310,7 +314,7 @@ def _is_broken(observation: Observation, pod: PodState) -> bool:
     if report is None:
         silent_s = observation.silent_s.get(pod.ordinal, 0.0)
         return pod.is_ready is not True and silent_s >= failover_after_s(observation)
-    return not report.ready and not any(one.state == "serving" for one in report.replicas)
+    return not report.ready and not any(is_under_way(one) for one in report.replicas)
 
 
 def _after_leaving(

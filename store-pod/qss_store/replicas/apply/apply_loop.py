@@ -100,13 +100,15 @@ class ApplyLoop:
 
     async def apply_all(self) -> None:
         """Applies all entries under the high watermark, and sets their outcomes."""
-        parts = self._parts
+        parts, epoch = self._parts, None
         for number in logs.applicable(self._changelog.log):
             offset = Offset(number)
             entry = parts.pending.entry(offset) or self._changelog.read(offset)
             outcome = await self._apply(offset, entry)
             self._changelog.applied(offset)
             parts.pending.applied(offset, outcome)
+            epoch = entry.epoch
+        parts.catch_up.applied(self._changelog.log, epoch, parts.engine)
         parts.health.go_on()
 
     async def _apply(self, offset: Offset, entry: LoggedCommand) -> Outcome:

@@ -1,14 +1,17 @@
-"""Says whether a standby has applied enough of its log to answer reads.
+"""Says whether a replica has applied enough of its log to answer reads.
 
 A learner joins the in-sync set once it holds the log. It applies the log afterwards, which may take
 long: until then its rows are a state from long before. A standby that starts again may have left
 the in-sync set meanwhile. So a standby answers once it has applied everything that was acknowledged
-when its active was first heard since it joined or started.
+when its active was first heard since it joined or started. One that becomes the active before that
+answers once it has applied its log.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
-from qss_core.model import Offset, PartitionConfiguration, Role
+from qss_core.errors import DiskFullError
+from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
 from qss_store.replication.follower import Append
 from qss_store.replication.log import FIRST_EPOCH, Log
 from qss_store.storage.engine import META, Batch, Engine
@@ -30,6 +33,7 @@ class CatchUp:
         self._process = process
         self._target: Offset | None = None  # None until an active is heard that may act.
         self._is_behind = _BEHIND in meta
+        self._is_confirmed = False
         if held is not None:
             self.configured(held, log)
         elif log.configuration.epoch == FIRST_EPOCH:
@@ -49,31 +53,45 @@ class CatchUp:
         else:
             batch.delete(META, _BEHIND)
 
-    def heard(self, append: Append, log: Log, engine: Engine) -> None:
+    def heard(self, append: Append) -> None:
         """Takes the watermark of an active: all that was acknowledged until now is below it.
 
-        An active that may have been deposed tells no moment of this process. Raises DiskFullError.
+        An active that may have been deposed tells no moment of this process.
         """
         moment = append.after
-        if moment is None or moment.process != self._process:
-            return
-        if self._target is None:
+        if self._target is None and moment is not None and moment.process == self._process:
             self._target = append.watermark
-        if self._is_behind and log.applied >= self._target:
-            self._is_behind, batch = False, engine.batch()
-            self.put(batch)
-            engine.write(batch)
+
+    def confirmed(self) -> None:
+        """The operator told this process that the replica is in sync, or what it is now."""
+        self._is_confirmed = True
+
+    def applied(self, log: Log, epoch: Epoch | None, engine: Engine) -> None:
+        """Keeps in the database that the replica is not behind any more, as soon as that is sure.
+
+        `epoch` is that of the last applied entry. An active that has applied an entry of its own
+        epoch has applied all that is older. A full disk only delays that.
+        """
+        if not self._is_behind:
+            return
+        leads = log.role is Role.ACTIVE and epoch == log.configuration.epoch
+        if leads or (self._target is not None and log.applied >= self._target):
+            batch = engine.batch()
+            batch.delete(META, _BEHIND)
+            with suppress(DiskFullError):
+                engine.write(batch)
+                self._is_behind = False
 
     def lacks_rows(self, log: Log, *, misses_active: bool) -> bool:
-        """Whether readers of a standby would see a state from long before.
+        """Whether readers would see a state from long before.
 
-        Where no active is heard, nobody has a newer state, and one that was level once answers.
+        A standby that hears no active answers if it was level once, and the operator has told this
+        process that it is in sync: it may have left the in-sync set while its pod was away.
         """
-        if self._target is not None:
+        if log.role is Role.LEARNER:
+            return False
+        if self._target is not None and (self._is_behind or log.role is Role.STANDBY):
             return log.applied < self._target
-        return self._is_behind or not misses_active
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the replica has joined, and was not seen to have applied its log since."""
+        if log.role is Role.STANDBY:
+            return self._is_behind or not (misses_active and self._is_confirmed)
         return self._is_behind

@@ -17,12 +17,14 @@ def take_configuration(
     """
     replica.apply_loop.settings = settings
     try:
-        return replica.epochs.take(configuration)
+        is_new = replica.epochs.take(configuration)
     except (StaleEpochError, DiskFullError):
         raise
     except StoreError as error:
         _fail(replica, error)
         return True
+    replica.confirm()
+    return is_new
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -154,6 +155,34 @@ def test_a_status_takes_the_place_of_its_reserve_on_a_full_disk(
 # --- The lock.
 
 
+def test_a_lock_without_a_block_is_taken_on_a_full_disk(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older program left it empty."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    state.path.mkdir()
+    (state.path / "lock").touch()
+    monkeypatch.setattr(os, "pwrite", full)
+    with state.lock(), pytest.raises(StateDirectoryError, match="free some MiB"):
+        state.write_holder()
+    assert state.holder() is None
+
+
+def test_a_shorter_holder_takes_the_place_of_a_long_one_at_once(state: StateDirectory) -> None:
+    """A reader between two writes would take the rest of the long one for damage."""
+    stores = [StoreName(f"store-{number:03}") for number in range(60)]
+    with state.lock():
+        state.write_holder(stores)
+        size = (state.path / "lock").stat().st_size
+        assert state.running() == tuple(stores)
+        state.write_holder([STORE])
+        assert state.running() == (STORE,)
+    assert (state.path / "lock").read_bytes() == b"\n" * size
+
+
 def test_one_at_a_time_holds_a_state_directory(state: StateDirectory) -> None:
     with state.lock():
         state.write_holder()
@@ -296,3 +325,28 @@ async def test_a_status_that_another_program_changed_is_written_again(
         file.write_text("{{{")
     await resources.read(STORE)
     assert state.read_status(STORE) == StoreStatus(ready="1/3")
+
+
+async def test_a_write_that_failed_is_not_mended_by_an_older_status(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file may have the newer status: its directory was not synced."""
+    (state.path / STORE).mkdir(parents=True)
+    resources = LocalResources(state, [resource_of()])
+    before = await resources.read(STORE)
+    assert before is not None
+    await resources.publish(before, StoreStatus(ready="1/3"))
+    real = StateDirectory.write_status
+
+    def written_and_failed(directory: StateDirectory, *what: Any) -> None:
+        real(directory, *what)
+        raise StateDirectoryError("the directory was not synced")
+
+    monkeypatch.setattr(StateDirectory, "write_status", written_and_failed)
+    again = await resources.read(STORE)
+    assert again is not None
+    with pytest.raises(StateDirectoryError):
+        await resources.publish(again, StoreStatus(ready="2/3"))
+    monkeypatch.setattr(StateDirectory, "write_status", real)
+    await resources.read(STORE)
+    assert state.read_status(STORE) == StoreStatus(ready="2/3")

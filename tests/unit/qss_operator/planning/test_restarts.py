@@ -376,3 +376,18 @@ def test_restarts_that_are_cut_anywhere_and_planned_again_end_the_same(
     entries = assignment_of(world)
     assert all(set(entry.in_sync) == set(entry.replicas) for entry in entries)
     assert not [step for step in plan(world.observation()) if isinstance(step, PublishAssignment)]
+
+
+@pytest.mark.parametrize("state", ["serving", "opening"])
+def test_a_pod_whose_standbys_wait_for_their_comparison_is_not_restarted_once_more(
+    state: str,
+) -> None:
+    """It has just started: its active compares the logs within a heartbeat."""
+    world = outdated(replicas=3, standbys=2, partitions=2)
+    seen = world.observation()
+    idle = next(pod for pod in range(3) if all(e.active != pod for e in assignment_of(world)))
+    report = seen.reports[Ordinal(idle)]
+    replicas = tuple(replace(one, state=state) for one in report.replicas)
+    report = replace(report, ready=False, replicas=replicas)
+    steps = plan(changed(seen, reports={**seen.reports, Ordinal(idle): report}))
+    assert not [one for one in steps if isinstance(one, RestartPod)]
