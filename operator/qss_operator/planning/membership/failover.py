@@ -148,6 +148,14 @@ def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> Repl
     return None
 
 
+def is_under_way(replica: ReplicaReport) -> bool:
+    """Whether a replica serves, or opens without an error.
+
+    A standby that has just started is opening until its active has compared its log.
+    """
+    return replica.state == "serving" or (replica.state == "opening" and replica.error is None)
+
+
 def _sound(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
     if report is None or not report.replicates:
         return None

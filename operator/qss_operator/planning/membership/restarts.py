@@ -18,14 +18,10 @@ from dataclasses import replace as changed
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import listed
-from qss_operator.planning.membership.failover import failover_after_s
+from qss_operator.planning.membership.failover import failover_after_s, is_under_way
 from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.membership.retirements import has_more
-from qss_operator.planning.membership.standby_state import (
-    is_sound_elsewhere,
-    is_under_way,
-    staying_reports,
-)
+from qss_operator.planning.membership.standby_state import is_sound_elsewhere, staying_reports
 from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from qss_core.model import Ordinal, PartitionConfiguration, PodName
-from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import has_no_data, is_impaired
 from qss_operator.planning.model import Observation, replica_of
 
@@ -56,14 +56,6 @@ def is_sound(
         return False
     is_compared = replica.is_compared or len(entry.in_sync) == 1
     return replica.state == "serving" and not replica.is_damaged and is_compared
-
-
-def is_under_way(replica: ReplicaReport) -> bool:
-    """Whether a replica serves, or opens without an error.
-
-    A standby that has just started is opening until its active has compared its log.
-    """
-    return replica.state == "serving" or (replica.state == "opening" and replica.error is None)
 
 
 def is_sound_elsewhere(
