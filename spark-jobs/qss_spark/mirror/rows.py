@@ -7,23 +7,27 @@ as Spark's `to_json` writes it, but for numbers that are none: they are null.
 
 import base64
 import math
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
+from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
-from qss_core.partitioning import partition_of
 from qss_core.serdes.registry import serde_of
 
 _JSON = "json"
-_GROUP_BYTES_MAX = 8 * 1024 * 1024  # The rows that are encoded at once.
+_GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
+_ROWS_AT_ONCE = 10_000
+_ToJson = Callable[[Any], Any]
+_Row = tuple[bytes, bytes | None]
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -43,10 +47,11 @@ class StoreRows:
             )
         self._partitions = definition.partitions
         self._key, self._value = serde_of(definition.key_serde), serde_of(definition.value_serde)
-        self._key_names = _flat_names(key)
-        self._key_type, self._value_type = key, value
-        if len(self._key_names) > 1 and definition.key_serde != _JSON:
-            names = ", ".join(self._key_names)
+        columns = _flat_type(key)
+        self._is_nested, self._is_json_key = _is_nested(key), definition.key_serde == _JSON
+        self._key_json, self._value_json = _json_of(columns), _json_of(value)
+        if columns.num_fields > 1 and not self._is_json_key:
+            names = ", ".join(one.name for one in columns)
             raise MalformedRequestError(
                 f"the keys have the columns {names}: the store needs key serde {_JSON}, not "
                 f"{definition.key_serde}"
@@ -60,39 +65,45 @@ class StoreRows:
 
     def groups(self, changed: pa.Table, deleted: pa.StructArray) -> Iterator[list[Slice]]:
         """The slices of all rows, group after group; at most one slice of a partition in each."""
-        held: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+        held: list[_Row] = []
         size = 0
-        for key, value in self._rows(changed, deleted):
-            held[partition_of(key, self._partitions)].append((key, value))
-            size += len(key) + len(value or b"")
+        fitting = changed.num_rows * _GROUP_BYTES_MAX // max(1, changed.nbytes)
+        for batch in changed.to_batches(max_chunksize=max(1, min(_ROWS_AT_ONCE, fitting))):
+            keys = self._encoded_keys(batch.column("key").to_pylist())
+            values = self._encoded_values(batch.column("value").to_pylist())
+            held += zip(keys, values, strict=True)
+            size += sum(map(len, keys)) + sum(map(len, values))
             if size >= _GROUP_BYTES_MAX:
-                yield _slices(held)
-                held, size = defaultdict(list), 0
+                yield self._slices(held)
+                held, size = [], 0
+        held += ((key, None) for key in self._encoded_keys(deleted.to_pylist()))
         if held:
-            yield _slices(held)
+            yield self._slices(held)
 
-    def _rows(
-        self, changed: pa.Table, deleted: pa.StructArray
-    ) -> Iterator[tuple[bytes, bytes | None]]:
-        for batch in changed.to_batches(max_chunksize=10_000):
-            values = batch.column("value")
-            for key, value in zip(batch.column("key").to_pylist(), values.to_pylist(), strict=True):
-                yield self._key_bytes(key), self._value_bytes(value)
-        for key in deleted.to_pylist():
-            yield self._key_bytes(key), None
+    def _encoded_keys(self, keys: list[dict[str, Any]]) -> list[bytes]:
+        flat = [self._flat(key) for key in keys]
+        if self._is_json_key:
+            return [_ENCODE(one) for one in flat]
+        return [self._key.encode(self._key.from_json(one)) for one in flat]
 
-    def _key_bytes(self, key: dict[str, Any]) -> bytes:
-        flat = list(_flat(key, self._key_type))
-        given = flat[0] if len(flat) == 1 else dict(zip(self._key_names, flat, strict=True))
-        if self._key.name == _JSON:
-            return _ENCODE(given)
-        return self._key.encode(self._key.from_json(given))
+    def _flat(self, key: dict[str, Any]) -> Any:
+        """The only column of a key, or its columns by their names."""
+        if self._is_nested:
+            columns = {name: one for part in key.values() for name, one in part.items()}
+        else:
+            columns = key
+        if self._key_json is not None:
+            columns = self._key_json(columns)
+        return columns if len(columns) > 1 else next(iter(columns.values()))
 
-    def _value_bytes(self, value: Any) -> bytes:
-        shown = _json(value, self._value_type)
+    def _encoded_values(self, values: list[Any]) -> list[bytes]:
+        shown = values if self._value_json is None else list(map(self._value_json, values))
         if self._is_json:
-            return _ENCODE(shown)
-        (only,) = shown.values()
+            return [_ENCODE(one) for one in shown]
+        return [self._only(one) for one in shown]
+
+    def _only(self, value: dict[str, Any]) -> bytes:
+        (only,) = value.values()
         if only is None:
             raise MalformedRequestError(
                 f"a value of the state is null, and the serde {self._value.name} has no null: give "
@@ -100,76 +111,82 @@ class StoreRows:
             )
         return self._value.encode(self._value.from_json(only))
 
-
-def _slices(rows: dict[int, list[tuple[bytes, bytes | None]]]) -> list[Slice]:
-    return [
-        encode_slice(
-            partition,
-            pa.table(
-                {
-                    "key": pa.array([key for key, _ in ordered], pa.binary()),
-                    "value": pa.array([value for _, value in ordered], pa.binary()),
-                }
-            ),
-        )
-        for partition, found in sorted(rows.items())
-        for ordered in [sorted(found, key=lambda row: row[0])]
-    ]
+    def _slices(self, rows: list[_Row]) -> list[Slice]:
+        """One slice for each partition, its rows in the order of their keys."""
+        keys = pa.array([key for key, _ in rows], pa.binary())
+        table = pa.table(
+            {
+                "partition": partitions_of(keys, self._partitions),
+                "key": keys,
+                "value": pa.array([value for _, value in rows], pa.binary()),
+            }
+        ).sort_by([("partition", "ascending"), ("key", "ascending")])
+        numbers = table.column("partition").to_numpy()
+        bounds = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(numbers)]
+        return [
+            encode_slice(int(numbers[first]), table.slice(first, end - first).drop(["partition"]))
+            for first, end in pairwise(bounds)
+        ]
 
 
 # --- Columns
 
 
-def _flat_names(key: pa.StructType) -> list[str]:
-    """The names of a key's columns; those of a processor's keys lie one level deeper."""
-    if not _is_nested(key):
-        return [one.name for one in key]
-    return [inner.name for one in key for inner in one.type]
+def _flat_type(key: pa.StructType) -> pa.StructType:
+    """The columns of a key; those of a processor's map lie one level deeper."""
+    return pa.struct([inner for one in key for inner in one.type]) if _is_nested(key) else key
 
 
 def _is_nested(key: pa.StructType) -> bool:
     """Whether the key is that of a processor's map: a grouping key and the user's key."""
-    if not all(pa.types.is_struct(one.type) for one in key) or key.num_fields < 2:
+    if key.num_fields < 2 or not all(pa.types.is_struct(one.type) for one in key):
         return False
     names = [inner.name for one in key for inner in one.type]
     return len(names) == len(set(names))
 
 
-def _flat(key: dict[str, Any], kind: pa.StructType) -> Iterator[Any]:
-    for one in kind:
-        shown = _json(key[one.name], one.type)
-        if _is_nested(kind):
-            yield from shown.values()
-        else:
-            yield shown
-
-
-def _json(value: Any, kind: pa.DataType) -> Any:
-    """A value of Arrow as JSON has it."""
-    if value is None:
-        return None
+def _json_of(kind: pa.DataType) -> _ToJson | None:
+    """What makes JSON of a value of Arrow; None where it is JSON already."""
     if pa.types.is_struct(kind):
-        return {one.name: _json(value[one.name], one.type) for one in kind}
+        return _struct_json({one.name: _json_of(one.type) for one in kind})
     if pa.types.is_list(kind):
-        return [_json(one, kind.value_type) for one in value]
+        element = _json_of(kind.value_type)
+        return None if element is None else _nullable(lambda held: list(map(element, held)))
     if pa.types.is_map(kind):
-        return {_text(key, kind.key_type): _json(one, kind.item_type) for key, one in value}
-    return _scalar(value)
+        name, item = _json_of(kind.key_type), _json_of(kind.item_type)
+        return _nullable(
+            lambda held: {_text(key, name): item(one) if item else one for key, one in held}
+        )
+    if pa.types.is_timestamp(kind):
+        return _nullable(_time)
+    if pa.types.is_date(kind):
+        return _nullable(date.isoformat)
+    if pa.types.is_binary(kind):
+        return _nullable(lambda held: base64.b64encode(held).decode())
+    if pa.types.is_floating(kind):
+        return _nullable(lambda held: held if math.isfinite(held) else None)
+    if pa.types.is_decimal(kind):
+        return _nullable(_number)
+    return None
 
 
-def _scalar(value: Any) -> Any:
-    match value:
-        case datetime():
-            return _time(value)
-        case date():
-            return value.isoformat()
-        case bytes():
-            return base64.b64encode(value).decode()
-        case float() if not math.isfinite(value):
-            return None
-        case Decimal() if value == value.to_integral_value():
-            return msgspec.Raw(f"{value:f}".encode())
-    return value
+def _struct_json(members: dict[str, _ToJson | None]) -> _ToJson | None:
+    """Changes only the members that are no JSON."""
+    changing = {name: made for name, made in members.items() if made is not None}
+    if not changing:
+        return None
+    return _nullable(
+        lambda held: {**held, **{name: made(held[name]) for name, made in changing.items()}}
+    )
+
+
+def _nullable(made: _ToJson) -> _ToJson:
+    return lambda held: None if held is None else made(held)
+
+
+def _number(value: Decimal) -> Any:
+    """A whole decimal keeps its digits behind the point; others are numbers as they are."""
+    return msgspec.Raw(f"{value:f}".encode())
 
 
 def _time(value: datetime) -> str:
@@ -179,7 +196,7 @@ def _time(value: datetime) -> str:
     return f"{plain.isoformat()}{'Z' if is_zoned else ''}"
 
 
-def _text(key: Any, kind: pa.DataType) -> str:
+def _text(key: Any, made: _ToJson | None) -> str:
     """A key of a map as the name of a member."""
-    shown = _json(key, kind)
+    shown = key if made is None else made(key)
     return shown if isinstance(shown, str) else _ENCODE(shown).decode()
