@@ -58,11 +58,10 @@ async def _telling(ending: Coroutine[Any, Any, int], line: str, tell: Callable[[
 
 
 def mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
-    """Publish that a store's pods were stopped; a failed write is only logged."""
-    status = state.read_status(name)
-    if status is None:
-        return
+    """Publish that a store's pods were stopped; a failed write, or damage, is only logged."""
     try:
-        state.write_status(name, stopped_status(status, now))
+        status = state.read_status(name)
+        if status is not None:
+            state.write_status(name, stopped_status(status, now))
     except StateDirectoryError as error:
         _LOG.warning("the status of store %s could not be updated: %s", name, error.message)

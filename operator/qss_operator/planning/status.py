@@ -52,7 +52,7 @@ from qss_operator.planning.membership.retirements import (
     left_message,
     left_with_more,
 )
-from qss_operator.planning.membership.standby_state import pods_without_standbys
+from qss_operator.planning.membership.standby_state import pods_without_standbys, unapplied_message
 from qss_operator.planning.model import (
     Condition,
     ConditionStatus,
@@ -362,7 +362,7 @@ def _short_of_standbys(
         return None
     short = [str(one.partition) for one in known.partitions if len(one.in_sync) < wanted]
     if not short:
-        return None
+        return unapplied_message(observation, known.certain)
     said = f"partition {listed(short)} has fewer standbys in sync than the store is to have"
     if older := pods_without_standbys(observation):
         return f"{said}: {listed(list(older))} runs a version without standbys: use a newer image"

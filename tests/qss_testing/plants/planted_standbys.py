@@ -266,7 +266,7 @@ STANDBY_PLANTS = (
     Plant.of(
         "a standby answers before it has applied the log that it joined with",
         f"{_STORE}/replicas/apply/catch_up.py",
-        "            self._target, self._is_behind = None, True\n",
+        "            self._is_level, self._is_behind = False, True\n",
         "            self._is_behind = True\n",
         f"{_JOINED}::test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read",
     ),

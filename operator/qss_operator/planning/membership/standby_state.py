@@ -1,8 +1,9 @@
 """Says which pods end, and of a standby whether it may become the active and act at once. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from qss_core.model import Ordinal, PartitionConfiguration, PodName
+from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import has_no_data, is_impaired
 from qss_operator.planning.model import Observation, replica_of
@@ -56,6 +57,29 @@ def is_sound(
         return False
     is_compared = replica.is_compared or len(entry.in_sync) == 1
     return replica.state == "serving" and not replica.is_damaged and is_compared
+
+
+def unapplied_message(
+    observation: Observation, entries: Iterable[PartitionConfiguration]
+) -> str | None:
+    """The partitions with a standby that is in sync and has not applied its log; None without."""
+    waiting = [
+        str(entry.partition)
+        for entry in entries
+        if any(
+            (one := replica_of(observation.reports, pod, entry)) is not None
+            and one.state == "opening"
+            and one.error is None
+            for pod in entry.in_sync
+            if pod != entry.active
+        )
+    ]
+    if not waiting:
+        return None
+    return (
+        f"partition {listed(waiting)} has a standby that applies its changelog: it holds every "
+        "batch, and answers no reads before it is level"
+    )
 
 
 def is_sound_elsewhere(

@@ -78,7 +78,7 @@ class ReplicaParts:
             context=context,
             engine=engine,
             changelog=changelog,
-            catch_up=CatchUp(meta, changelog.log, kept, context.incarnation),
+            catch_up=CatchUp(meta, changelog.log, kept, context.incarnation, context.clock),
             machine=machine,
             migration=migration,
             index_build=IndexBuild(engine, meta, partition, context.slices),

@@ -127,7 +127,7 @@ class FollowerService:
             if changelog.owes_sync:
                 await changelog.sync()
             check_follows(changelog.log, append.configuration)
-            parts.catch_up.heard(append)
+            parts.catch_up.heard(append, changelog.log, parts.engine)
         except (CorruptionError, PassingError) as error:
             self._fail(error)
             raise

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from qss_core.model import Epoch, Offset, Ordinal, Sequence, StoreId
+from qss_core.model import Epoch, Offset, Ordinal, Role, Sequence, StoreId
 from qss_core.spec.fixed_members import OtherSchemaError, check_schema
 from qss_core.wire.replica_reports import IndexReport, UnlikeRows
 from qss_operator.planning.findings.other_schema import with_way_back
@@ -16,7 +16,7 @@ from qss_operator.planning.model import Condition, ConditionStatus, ConditionTyp
 from qss_operator.planning.placement import Site, first_configurations, place
 from qss_operator.planning.status import starting_status, status_of, stopped_status
 from qss_operator.resources.crd import json_schema, resource_schema
-from qss_testing.fakes.control_world import NOW, World, resource_of, running
+from qss_testing.fakes.control_world import NOW, World, resource_of, running, spec_of
 from qss_testing.pods.stores import make_definition
 
 LATER = "2026-11-21T12:00:09Z"
@@ -291,3 +291,22 @@ def test_a_stopped_store_keeps_its_assignment_and_says_so() -> None:
     assert (stopped.ready, stopped.assigned) == ("0/3", "0/6")
     assert condition(stopped, ConditionType.READY).reason == "Stopped"
     assert stopped.condition(ConditionType.DEGRADED) is None
+
+
+def test_a_standby_that_has_joined_and_not_applied_its_log_is_told() -> None:
+    """It holds every batch, and answers no reads: the store is not as it should be."""
+    world = World(resource=resource_of(spec_of(replicas=2, partitions=2, standbys=1)))
+    world.settle()
+    assert world.status().condition(ConditionType.DEGRADED).reason == "Healthy"  # type: ignore[union-attr]
+    seen = world.observation()
+    report = seen.reports[Ordinal(1)]
+    replicas = tuple(
+        replace(one, state="opening") if one.role is Role.STANDBY else one
+        for one in report.replicas
+    )
+    report = replace(report, replicas=replicas)
+    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
+    degraded = status_of(seen, NOW).condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert degraded.reason == "FewerStandbys"
+    assert "has a standby that applies its changelog" in degraded.message
