@@ -18,6 +18,7 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_spark.mirror.copy import StateCopy, Written
 from qss_spark.mirror.follower import StateFollower
+from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
@@ -179,6 +180,54 @@ def test_a_batch_that_spark_has_deleted_is_made_up_for_by_the_whole_state(
         (written,) = steps_of(copy)
     assert (written.batch, written.is_whole) == (last, True)
     assert len(rows_in(cluster)) == len(query.expected["delays"])
+
+
+def test_a_batch_that_is_committed_while_the_copy_looks_is_the_next_one_and_no_gap(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    """A copy that took it for a gap would write the whole state again."""
+    query, cluster = Query(tmp_path, "dedup-hdfs"), make_cluster()
+    first, second, *_ = query.batches
+
+    class Racing(Checkpoint):
+        def is_committed(self, number: int) -> bool:
+            found = super().is_committed(number)
+            query.commit(number)
+            return found
+
+    query.commit(first)
+    with copying(cluster, query) as copy:
+        steps_of(copy)
+    follower = StateFollower(query.path, None, None)
+    follower.checkpoint = Racing(query.path)
+    http = SyncHttp()
+    try:
+        copy = StateCopy(follower, http, cluster.url, cluster.store, "mirror")
+        assert copy.step() is None
+        query.commit(second)
+        written = copy.step()
+    finally:
+        http.close()
+    assert written is not None
+    assert (written.batch, written.is_whole) == (second, False)
+
+
+def test_a_state_in_other_partitions_is_copied_as_a_whole(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    """Spark keeps no changes of a batch that moves the state to other partitions."""
+    query, cluster = Query(tmp_path, "processor-rocksdb"), make_cluster()
+    first, second, *_ = query.batches
+    query.commit(first)
+    offsets = query.path / "offsets" / str(second)
+    before, after = (f'"spark.sql.shuffle.partitions":"{number}"' for number in (2, 1))
+    assert before in offsets.read_text()
+    offsets.write_text(offsets.read_text().replace(before, after))
+    with copying(cluster, query, "delays") as copy:
+        steps_of(copy)
+        query.commit(second)
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (second, True)
 
 
 def test_a_second_copy_ends_the_first_one(tmp_path: Path, make_cluster: MakeCluster) -> None:

@@ -74,7 +74,7 @@ def mirror(
 
 def _list(checkpoint: Path, output: Output) -> None:
     found = Inventory(checkpoint)
-    batch, items = found.batch, found.items
+    batch, items = found.batch, [found.counted(one) for one in found.items]
     if output is Output.TABLE:
         provider = "RocksDB" if batch.is_rocksdb else "HDFS-backed"
         partitions = f"{batch.partitions} partitions"

@@ -1,7 +1,7 @@
 """Writes the state of a query into a store, exactly once."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -26,6 +26,7 @@ from qss_client.writes.batch import (
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.wire.chunk_ids import name_attempt, name_group
+from qss_core.wire.messages import CommitAnswer
 from qss_spark.mirror.follower import Changes, StateFollower
 from qss_spark.mirror.rows import StoreRows
 from qss_spark.sink.positions import read_offsets
@@ -99,9 +100,11 @@ class StateCopy:
         checkpoint = self._follower.checkpoint
         if self._run is None or self._last is None:
             return self._begin()
+        if checkpoint.newest() <= self._last:
+            return None
         following = self._last + 1
-        if not checkpoint.is_committed(following):
-            return self._begin() if checkpoint.newest() > self._last else None
+        if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
+            return self._begin()
         try:
             changes = self._follower.changes(following)
         except StateGoneError:
@@ -153,37 +156,27 @@ class StateCopy:
         groups = self._rows.groups(changes.changed, changes.deleted)
         first = next(groups, None)
         second = next(groups, None)
+        send: Callable[..., CommitAnswer] = commit
+        rows: Sequence[Slice | Staged]
         if first is not None and second is None and _is_small(first):
-            write_batch(
-                self._http,
-                run,
-                changes.batch,
-                first,
-                position=offsets.position,
-                fingerprint=offsets.fingerprint,
-                replace=replace,
-            )
+            send, rows = write_batch, first
         else:
             stage_group = self._stager(run, changes.batch)
-            staged = [
-                one
-                for group in (first, second, *groups)
-                if group is not None
-                for one in stage_group(group)
-            ]
-            commit(
-                self._http,
-                run,
-                changes.batch,
-                staged,
-                position=offsets.position,
-                fingerprint=offsets.fingerprint,
-                replace=replace,
-            )
+            found = (group for group in (first, second, *groups) if group is not None)
+            rows = [one for group in found for one in stage_group(group)]
+        send(
+            self._http,
+            run,
+            changes.batch,
+            rows,
+            position=offsets.position,
+            fingerprint=offsets.fingerprint,
+            replace=replace,
+        )
         self._last = changes.batch
         self._follower.take(changes)
-        rows = changes.changed.num_rows + len(changes.deleted)
-        return Written(changes.batch, rows, replace)
+        written = changes.changed.num_rows + len(changes.deleted)
+        return Written(changes.batch, written, replace)
 
     def _stager(self, run: Run, batch: int) -> Callable[[list[Slice]], list[Staged]]:
         attempt, number = name_attempt(0, uuid.uuid4().int >> 96), iter(range(1 << 31))

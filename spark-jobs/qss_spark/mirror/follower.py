@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from qss_spark.state.checkpoint import Batch, Checkpoint
-from qss_spark.state.errors import CheckpointError
+from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.inventory import Inventory, Item, Place, layout_of, parts_of
 from qss_spark.state.records import Kind, Records
 from qss_spark.state.snapshots import RawState, changes_of, raw_state
@@ -21,6 +21,7 @@ class Changes:
     offsets: bytes  # The entry of the offset log, unchanged.
     changed: pa.Table
     deleted: pa.StructArray
+    partitions: int  # In so many partitions Spark keeps the state after the batch.
     lists: tuple[RawState, ...] = ()  # The lists after the batch, of each partition.
 
 
@@ -41,6 +42,7 @@ class StateFollower:
         self.name = f"{item.operator}.{item.part}" if item.part else str(item.operator)
         self._place: Place = item.place
         self._lists: tuple[RawState, ...] = ()
+        self._partitions: int | None = None
 
     def whole(self, number: int) -> Changes:
         """All keys and values after a committed batch. Raises CheckpointError, StateGoneError."""
@@ -51,12 +53,15 @@ class StateFollower:
             offsets=self.checkpoint.offsets(number),
             changed=pa.concat_tables([table_of(state, layout) for state in states]),
             deleted=keys_of([], layout),
+            partitions=batch.partitions,
             lists=states if self._has_lists else (),
         )
 
     def changes(self, number: int) -> Changes:
         """What a committed batch changed. Raises CheckpointError, StateGoneError."""
         batch, layout = self._kept(number)
+        if self._partitions not in (None, batch.partitions):
+            raise StateGoneError(f"batch {number} has its state in other partitions than before")
         tables, keys, lists = [], [], []
         for place, part in enumerate(parts_of(batch, self._place)):
             records = changes_of(self.checkpoint, batch, part)
@@ -72,17 +77,19 @@ class StateFollower:
             offsets=self.checkpoint.offsets(number),
             changed=pa.concat_tables(tables),
             deleted=pa.concat_arrays(keys),
+            partitions=batch.partitions,
             lists=tuple(lists) if self._has_lists else (),
         )
 
     def take(self, changes: Changes) -> None:
         """The store has this batch: the next one changes what is after it."""
-        self._lists = changes.lists
+        self._lists, self._partitions = changes.lists, changes.partitions
 
     def go_on(self, number: int) -> None:
         """Begins behind a batch that a store already has. Raises StateGoneError."""
+        batch, layout = self._kept(number)
+        self._partitions = batch.partitions
         if self._has_lists:
-            batch, layout = self._kept(number)
             self._lists = self._states(batch, layout)
 
     @property

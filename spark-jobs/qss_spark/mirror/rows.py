@@ -1,8 +1,8 @@
 """Makes rows of a KeyValue store from the keys and values of a query's state. Pure.
 
 A key of one column is that column; several columns are JSON by their names. The columns of a value
-are JSON by their names; where the store's values are no JSON, the only column is the value. JSON is
-as Spark's `to_json` writes it, but for numbers that are none: they are null.
+are JSON by their names; where the store's values are no JSON, the only column is the value. In JSON
+times are RFC 3339, bytes are base64, and decimals keep their digits; NaN and infinity are null.
 """
 
 import base64
@@ -28,7 +28,7 @@ _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
 _ROWS_AT_ONCE = 10_000
 _ToJson = Callable[[Any], Any]
 _Row = tuple[bytes, bytes | None]
-_ENCODE = msgspec.json.Encoder(decimal_format="number").encode
+_ENCODE = msgspec.json.encode
 
 
 class StoreRows:
@@ -185,7 +185,7 @@ def _nullable(made: _ToJson) -> _ToJson:
 
 
 def _number(value: Decimal) -> Any:
-    """A whole decimal keeps its digits behind the point; others are numbers as they are."""
+    """The digits of a decimal, all of them and without an exponent."""
     return msgspec.Raw(f"{value:f}".encode())
 
 

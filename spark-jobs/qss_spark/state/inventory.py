@@ -53,8 +53,8 @@ class Item:
     """A part of the state that has keys and values of its own.
 
     `part` is a variable of a stateful processor, or the side of a join; "" for the only part.
-    `rows` is their number, None where the state cannot be read: `reason` says why. `place` is None
-    where not even the columns are known.
+    `rows` is their number, None where they were not counted, or cannot be read: `reason` says why.
+    `place` is None where not even the columns are known.
     """
 
     operator: int
@@ -84,9 +84,12 @@ class Inventory:
                 self.items.append(replace(item, reason=error.message))
                 continue
             for part, place in places:
-                self.items.append(self._counted(replace(item, part=part, place=place)))
+                self.items.append(replace(item, part=part, place=place))
 
-    def _counted(self, item: Item) -> Item:
+    def counted(self, item: Item) -> Item:
+        """The item with the number of its rows, which are read for that, or with the reason."""
+        if item.place is None:
+            return item
         try:
             return replace(item, rows=self.table(item).num_rows)
         except CheckpointError as error:

@@ -197,9 +197,14 @@ def _unpack(path: Path, target: Path) -> None:
                 archive.extract(name, target)
     for here, there in _named_files(metadata):
         source = path.parent / here
-        if Path(there).name != there or not source.exists():
-            raise CheckpointError(f"{path} names {here}, which is not there")
-        shutil.copyfile(source, target / there)
+        if Path(there).name != there:
+            raise CheckpointError(f"{path} names the file {there}, which is no name")
+        try:
+            shutil.copyfile(source, target / there)
+        except FileNotFoundError as error:
+            raise StateGoneError(f"{path} names {here}, which is not there any more") from error
+        except OSError as error:
+            raise CheckpointError(f"{source} cannot be copied: {error.strerror}") from error
 
 
 def _named_files(metadata: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -212,6 +217,8 @@ def _named_files(metadata: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _opened(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
+    except FileNotFoundError as error:
+        raise StateGoneError(f"{path} is not there any more") from error
     except (OSError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
 

@@ -101,7 +101,9 @@ def test_the_keys_of_a_map_are_the_grouping_key_and_the_users() -> None:
     ],
     ids=str,
 )
-def test_values_are_json_as_spark_writes_it(kind: pa.DataType, value: Any, shown: bytes) -> None:
+def test_values_are_json_that_loses_nothing_but_what_json_lacks(
+    kind: pa.DataType, value: Any, shown: bytes
+) -> None:
     held = pa.struct([("v", kind)])
     assert rows_of(KEY, held, [({"k": "a"}, {"v": value})]) == {b"a": b'{"v":' + shown + b"}"}
 
