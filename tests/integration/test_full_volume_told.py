@@ -1,7 +1,8 @@
 """The status reports a volume that becomes full while its pod runs, or is too small."""
 
 import re
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,23 @@ LEFT = r"the volume has 0 MiB free beyond the 64 MiB that are kept back; .* stag
 ROOM = re.compile(r"the volume has enough space again: \d+(\.\d)? MiB free")
 
 
-def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_again(
-    tmp_path: Path,
-) -> None:
-    cluster = PodCluster(tmp_path)
+@contextmanager
+def on_small_disk(directory: Path) -> Iterator[tuple[PodCluster, SmallDisk, ExitStack]]:
+    """A pod whose volume has 160 MiB; what else the test opens is closed before it ends."""
+    cluster = PodCluster(directory)
     pod = cluster.pods[0]
     with ExitStack() as stack:
         disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
         pod.prefix = disk.command
         stack.enter_context(cluster)
+        yield cluster, disk, stack
+
+
+def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_again(
+    tmp_path: Path,
+) -> None:
+    with on_small_disk(tmp_path) as (cluster, disk, stack):
+        pod = cluster.pods[0]
 
         def is_full() -> bool:
             report = pod.report()
@@ -60,12 +69,8 @@ def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_aga
 
 def test_a_batch_that_has_no_room_beyond_what_is_kept_back_is_told(tmp_path: Path) -> None:
     """The store would be called healthy, and its writer would wait."""
-    cluster = PodCluster(tmp_path)
-    pod = cluster.pods[0]
-    with ExitStack() as stack:
-        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
-        pod.prefix = disk.command
-        stack.enter_context(cluster)
+    with on_small_disk(tmp_path) as (cluster, disk, stack):
+        pod = cluster.pods[0]
         writer = stack.enter_context(Writer(cluster.url, cluster.store))
         disk.fill(leave_bytes=70 * MIB)
         large = [Record("a", "x" * 5 * MIB)]
@@ -85,12 +90,8 @@ def test_a_batch_that_has_no_room_beyond_what_is_kept_back_is_told(tmp_path: Pat
 
 def test_a_pod_reports_the_bytes_of_its_files_and_its_room_in_time(tmp_path: Path) -> None:
     """It measures again at each tenth look: the first one is before its first assignment."""
-    cluster = PodCluster(tmp_path)
-    pod = cluster.pods[0]
-    with ExitStack() as stack:
-        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
-        pod.prefix = disk.command
-        stack.enter_context(cluster)
+    with on_small_disk(tmp_path) as (cluster, _disk, _stack):
+        pod = cluster.pods[0]
 
         def is_measured() -> bool:
             report = pod.report()
@@ -120,12 +121,8 @@ def test_a_volume_that_is_smaller_than_what_is_kept_back_is_told_when_the_store_
 def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes_by_itself(
     tmp_path: Path,
 ) -> None:
-    cluster = PodCluster(tmp_path)
-    pod = cluster.pods[0]
-    with ExitStack() as stack:
-        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
-        pod.prefix = disk.command
-        stack.enter_context(cluster)
+    with on_small_disk(tmp_path) as (cluster, disk, _stack):
+        pod = cluster.pods[0]
         write_values(cluster.url, cluster.store, {"a": 1})
         pod.kill()
         disk.fill(leave_bytes=0)  # Another program fills the disk: pods themselves keep some room.

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -61,6 +61,21 @@ async def applying_nothing(replica: Replica, copy: Path) -> AsyncIterator[None]:
         await copying
 
 
+@asynccontextmanager
+async def joined_behind(
+    cluster: WriteCluster, copy: Path, *, standbys: Sequence[int] = ()
+) -> AsyncIterator[None]:
+    """Pod 1 is in sync in epoch 4, holds a committed batch, and applies nothing meanwhile."""
+    writer, report = cluster.writer(0), cluster.pods[0].pod.report
+    epoch = await writer.epoch()
+    await lead(cluster, 0, 3, standbys=[*standbys], learners=[1])
+    async with applying_nothing(replica_of(cluster, 1), copy):
+        await write(writer, epoch, 0, ROWS)
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        await lead(cluster, 0, 4, standbys=[1, *standbys])
+        yield
+
+
 def read_on(cluster: WriteCluster, pod: int) -> Rows:
     """The rows that a reader of one pod gets."""
     request = ReadRequest[object](codec_of(cluster.definition), None, ReadOptions())
@@ -78,13 +93,7 @@ async def test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read
 ) -> None:
     """A reader would get "not found" for a row that was committed minutes before."""
     async with held_cluster(tmp_path) as cluster:
-        writer, report = cluster.writer(0), cluster.pods[0].pod.report
-        epoch = await writer.epoch()
-        await lead(cluster, 0, 3, learners=[1])
-        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
-            await write(writer, epoch, 0, ROWS)
-            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-            await lead(cluster, 0, 4, standbys=[1])
+        async with joined_behind(cluster, tmp_path / "copy"):
             with pytest.raises(NotReadyError, match="has yet to apply what"):
                 read_on(cluster, 1)
             (held,) = cluster.pods[1].pod.report().replicas
@@ -109,13 +118,7 @@ async def test_a_new_active_that_has_not_applied_the_log_it_joined_with_answers_
     tmp_path: Path,
 ) -> None:
     async with held_cluster(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer, report = cluster.writer(0), cluster.pods[0].pod.report
-        epoch = await writer.epoch()
-        await lead(cluster, 0, 3, learners=[1])
-        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
-            await write(writer, epoch, 0, ROWS)
-            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-            await lead(cluster, 0, 4, standbys=[1])
+        async with joined_behind(cluster, tmp_path / "copy"):
             await cluster.stop_pod(0)
             await cluster.assign([configuration(0, 1, epoch=5)])
             with pytest.raises(NotReadyError):
@@ -157,14 +160,7 @@ async def test_a_standby_that_starts_again_before_it_has_applied_its_log_is_behi
 ) -> None:
     """Its active is away, too: old rows are worse than an error that says so."""
     async with held_cluster(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer, report = cluster.writer(0), cluster.pods[0].pod.report
-        epoch = await writer.epoch()
-        await lead(cluster, 0, 3, learners=[1])
-        standby = replica_of(cluster, 1)
-        async with applying_nothing(standby, tmp_path / "copy"):
-            await write(writer, epoch, 0, ROWS)
-            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-            await lead(cluster, 0, 4, standbys=[1])
+        async with joined_behind(cluster, tmp_path / "copy"):
             await cluster.stop_pod(0)
             shutil.copytree(tmp_path / "1", tmp_path / "killed")
         await cluster.stop_pod(1)
@@ -224,13 +220,7 @@ async def test_an_active_that_was_behind_and_starts_again_answers_no_read_before
     tmp_path: Path,
 ) -> None:
     async with held_cluster(tmp_path, pods=3) as cluster:
-        writer, report = cluster.writer(0), cluster.pods[0].pod.report
-        epoch = await writer.epoch()
-        await lead(cluster, 0, 3, standbys=[2], learners=[1])
-        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
-            await write(writer, epoch, 0, ROWS)
-            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-            await lead(cluster, 0, 4, standbys=[1, 2])
+        async with joined_behind(cluster, tmp_path / "copy", standbys=[2]):
             await cluster.stop_pod(0)
             await cluster.assign([configuration(0, 1, standbys=[2], learners=[0], epoch=5)])
             with pytest.raises(NotReadyError):
@@ -250,13 +240,7 @@ async def test_an_active_that_has_applied_everything_answers_while_a_standby_is_
 ) -> None:
     """It was behind when it joined, and has led an epoch since."""
     async with held_cluster(tmp_path, lease_ms=_SHORT_LEASE_MS) as cluster:
-        writer, report = cluster.writer(0), cluster.pods[0].pod.report
-        epoch = await writer.epoch()
-        await lead(cluster, 0, 3, learners=[1])
-        async with applying_nothing(replica_of(cluster, 1), tmp_path / "copy"):
-            await write(writer, epoch, 0, ROWS)
-            await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
-            await lead(cluster, 0, 4, standbys=[1])
+        async with joined_behind(cluster, tmp_path / "copy"):
             await cluster.stop_pod(0)
             await cluster.assign([configuration(0, 1, learners=[0], epoch=5)])
         await cluster.until_led()

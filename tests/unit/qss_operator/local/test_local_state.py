@@ -18,7 +18,7 @@ from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports,
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
-from qss_operator.planning.model import StoreStatus
+from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_testing.fakes.control_world import resource_of
 from qss_testing.fakes.simulated_pod import STORE
 
@@ -293,14 +293,20 @@ def test_a_name_that_is_a_path_never_reaches_the_disk(
         prepare([file], state)
 
 
-async def test_a_status_is_published_as_a_file_and_guarded_by_its_version(
-    state: StateDirectory,
-) -> None:
+async def published(state: StateDirectory) -> tuple[LocalResources, StoreResource]:
+    """The resources after a first status, and the resource as it was before."""
     (state.path / STORE).mkdir(parents=True)
     resources = LocalResources(state, [resource_of()])
     before = await resources.read(STORE)
     assert before is not None
     await resources.publish(before, StoreStatus(ready="1/3"))
+    return resources, before
+
+
+async def test_a_status_is_published_as_a_file_and_guarded_by_its_version(
+    state: StateDirectory,
+) -> None:
+    resources, before = await published(state)
     assert state.read_status(STORE) == StoreStatus(ready="1/3")
     assert yaml.safe_load((state.path / STORE / "status.yaml").read_text()) == {"ready": "1/3"}
     with pytest.raises(StoreError, match="changed since it was read"):
@@ -313,11 +319,7 @@ async def test_a_status_that_another_program_changed_is_written_again(
     state: StateDirectory, *, is_deleted: bool
 ) -> None:
     """Commands of people read it."""
-    (state.path / STORE).mkdir(parents=True)
-    resources = LocalResources(state, [resource_of()])
-    before = await resources.read(STORE)
-    assert before is not None
-    await resources.publish(before, StoreStatus(ready="1/3"))
+    resources, _before = await published(state)
     file = state.path / STORE / "status.yaml"
     if is_deleted:
         file.unlink()
@@ -331,11 +333,7 @@ async def test_a_write_that_failed_is_not_mended_by_an_older_status(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file may have the newer status: its directory was not synced."""
-    (state.path / STORE).mkdir(parents=True)
-    resources = LocalResources(state, [resource_of()])
-    before = await resources.read(STORE)
-    assert before is not None
-    await resources.publish(before, StoreStatus(ready="1/3"))
+    resources, _before = await published(state)
     real = StateDirectory.write_status
 
     def written_and_failed(directory: StateDirectory, *what: Any) -> None:
