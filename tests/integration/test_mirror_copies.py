@@ -15,6 +15,7 @@ import pytest
 
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_spark.mirror.copy import StateCopy, Written
 from qss_spark.mirror.follower import StateFollower
@@ -265,14 +266,17 @@ def test_a_store_takes_one_part_of_a_state(tmp_path: Path, make_cluster: MakeClu
         ({"value_serde": "string"}, "sessions-hdfs", "the store needs value serde json"),
     ],
 )
-def test_a_store_whose_serdes_do_not_fit_is_refused_before_anything_is_written(
+def test_a_store_whose_serdes_do_not_fit_is_refused_before_it_gets_a_writer(
     tmp_path: Path, make_cluster: MakeCluster, definition: dict[str, str], name: str, said: str
 ) -> None:
+    """The store would belong to that part, and refuse the one that fits."""
     query, cluster = Query(tmp_path, name), make_cluster(**definition)
     query.commit_all()
     with copying(cluster, query) as copy, pytest.raises(MalformedRequestError, match=said):
         copy.step()
-    assert rows_in(cluster) == {}
+    http = SyncHttp()
+    assert list_writers(http, cluster.url, cluster.store) == ()
+    http.close()
 
 
 def test_a_part_has_to_be_chosen_where_there_are_several(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ class StateCopy:
                     raise
             else:
                 break
+        self._encoder(whole)  # A store that cannot take the rows gets no writer.
         run = self._open(f"{self._id}{_BEGUN}{number}", take_over=True)
         return self._write(run, whole, replace=True)
 
@@ -149,11 +150,8 @@ class StateCopy:
         return run
 
     def _write(self, run: Run, changes: Changes, *, replace: bool) -> Written:
-        if self._rows is None:
-            key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
-            self._rows = StoreRows(self._metadata.definition, key, value)
         offsets = read_offsets(changes.offsets, self._writer)
-        groups = self._rows.groups(changes.changed, changes.deleted)
+        groups = self._encoder(changes).groups(changes.changed, changes.deleted)
         first = next(groups, None)
         second = next(groups, None)
         send: Callable[..., CommitAnswer] = commit
@@ -177,6 +175,13 @@ class StateCopy:
         self._follower.take(changes)
         written = changes.changed.num_rows + len(changes.deleted)
         return Written(changes.batch, written, replace)
+
+    def _encoder(self, changes: Changes) -> StoreRows:
+        """Encodes the rows for the store. Raises MalformedRequestError where they do not fit."""
+        if self._rows is None:
+            key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
+            self._rows = StoreRows(self._metadata.definition, key, value)
+        return self._rows
 
     def _stager(self, run: Run, batch: int) -> Callable[[list[Slice]], list[Staged]]:
         attempt, number = name_attempt(0, uuid.uuid4().int >> 96), iter(range(1 << 31))
