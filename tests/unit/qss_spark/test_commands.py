@@ -8,8 +8,9 @@ import pytest
 import qss_spark
 
 
-def test_the_commands_of_qss_load_no_spark() -> None:
-    program = "import sys, qss_spark.commands; sys.exit('pyspark' in sys.modules)"
+@pytest.mark.parametrize("commands", ["qss_spark.commands", "qss_spark.mirror.commands"])
+def test_the_commands_of_qss_load_no_spark(commands: str) -> None:
+    program = f"import sys, {commands}; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
