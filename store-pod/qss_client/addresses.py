@@ -6,12 +6,14 @@ cluster in the directory QSS_STATE_DIR, by default `.qss`, as `qss up` makes it.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from qss_client.arguments import shown_value
 from qss_client.processes import ProcessId, is_alive
 from qss_core.errors import MalformedRequestError, StoreError, StoreNotFoundError, UnreachableError
 from qss_core.text import listed
@@ -19,6 +21,7 @@ from qss_core.text import listed
 STATE_DIR = Path(".qss")
 # The words of a status whose `qss up` has ended in order.
 _STOPPED = "the local cluster is stopped and the data is kept: `qss up` starts it again"
+_NAME = re.compile("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 Urls = str | Sequence[str]
 
 
@@ -43,7 +46,12 @@ def checked_name(store: object) -> str:
     """The name of a store. Raises MalformedRequestError."""
     if not isinstance(store, str) or not store:
         raise MalformedRequestError(
-            f'the store\'s name is needed, as store="words" or behind its URL, not {store!r}'
+            f'the store\'s name is needed, as store="words" or behind its URL, '
+            f"not {shown_value(store)}"
+        )
+    if not _NAME.fullmatch(store):
+        raise MalformedRequestError(
+            f"{shown_value(store)} is no store's name, which has lowercase letters, digits, - and ."
         )
     return store
 
@@ -51,8 +59,8 @@ def checked_name(store: object) -> str:
 def checked_urls(given: Urls) -> tuple[str, ...]:
     """Base URLs without a trailing slash, each once, from a list or a text with commas."""
     texts = given.split(",") if isinstance(given, str) else given
-    if not texts or isinstance(texts, bytes):
-        raise MalformedRequestError(f"url: one URL or more, not {given!r}")
+    if not texts or isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+        raise MalformedRequestError(f"url: one URL or more, not {shown_value(given)}")
     return tuple(dict.fromkeys(_checked(text) for text in texts))
 
 
@@ -65,10 +73,13 @@ def _checked(text: str) -> str:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
+    may_show = "@" not in url  # What stands before it may be a password.
     if not is_url or parts.query or parts.fragment or not url.isprintable() or " " in url:
         raise MalformedRequestError(
             f"a URL like http://127.0.0.1:8080 is needed, not {text!r}; a store of the local "
             'cluster is found by its name alone: store="..." and no url'
+            if may_show
+            else "a URL like http://127.0.0.1:8080 is needed, without a user or a password"
         )
     if parts.username is not None or parts.password is not None:
         raise MalformedRequestError(

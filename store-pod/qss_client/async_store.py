@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from qss_client.addresses import Urls, checked_name, find_urls
+from qss_client.arguments import check_choice, keys_of
 from qss_client.http.async_http import AsyncHttp
 from qss_client.http.credentials import Token
-from qss_client.http.retries import RetryLimits
+from qss_client.http.retries import RetryLimits, check_limits
 from qss_client.reads import calls, requests
 from qss_client.reads.async_session import AsyncSession
 from qss_client.reads.json_values import reader_of
-from qss_client.reads.requests import DEFAULTS, ReadOptions, keys_of
+from qss_client.reads.requests import DEFAULTS, ReadOptions
 from qss_client.reads.responses import (
     PartitionResult,
     Row,
@@ -69,6 +70,14 @@ class AsyncStore:
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         name = checked_name(store)
+        for choice, value in (
+            ("direct", direct),
+            ("monotonic", monotonic),
+            ("decimal", decimal),
+            ("raw", raw),
+        ):
+            check_choice(choice, value)
+        check_limits(limits)
         self._state = SessionState(
             find_urls(name, url),
             name,
@@ -287,7 +296,7 @@ class AsyncStore:
         """
         request = requests.query_request(
             await self._session.definition(),
-            {**fields, **(members or {}), "type": type},
+            requests.query_members(type, fields, members),
             partitions,
             options,
             execution_info=execution_info,

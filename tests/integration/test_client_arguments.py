@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from qss_client import ReadOptions
+from qss_client import AsyncStore, ReadOptions, Store
 from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.model import Isolation
 from qss_testing.clients.clients import AnyClient
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import write_values
@@ -69,9 +70,16 @@ async def test_options_are_read_options(connect: Connect) -> None:
     for call in calls:
         with pytest.raises(MalformedRequestError, match=r"options: a ReadOptions"):
             await call()
-    for seconds in ("3", True, float("nan"), 10**5000):
+    for seconds in ("3", None, True, float("nan")):
         with pytest.raises(MalformedRequestError, match="timeout_s: seconds"):
             ReadOptions(timeout_s=seconds)  # type: ignore[arg-type]
+    for large in (10**5000, 1e99, float("inf")):
+        with pytest.raises(MalformedRequestError, match="max_staleness_s: at most 1000000000 s"):
+            ReadOptions(max_staleness_s=large)
+    with pytest.raises(MalformedRequestError, match="READ_UNCOMMITTED, not 'READ'"):
+        ReadOptions(isolation=cast("Isolation", "READ"))
+    with pytest.raises(MalformedRequestError, match="partition: a whole number, not '0'"):
+        ReadOptions(partition=cast("int", "0"))
 
 
 async def test_a_choice_is_true_or_false(connect: Connect) -> None:
@@ -87,9 +95,42 @@ async def test_a_choice_is_true_or_false(connect: Connect) -> None:
 
 async def test_partitions_are_a_list_of_whole_numbers(connect: Connect) -> None:
     client = await connect()
-    for partitions in ({0: 1}, [True], ["0"], []):
-        with pytest.raises(MalformedRequestError, match="partitions: "):
-            await client.query("RangeQuery", partitions=partitions)
+    for partitions in ({0: 1}, [True], ["0"], [], 0, "0"):
+        for ask in (
+            lambda given: client.query("RangeQuery", partitions=given),
+            lambda given: client.range(partitions=given),
+            lambda given: client.count(partitions=given),
+        ):
+            with pytest.raises(MalformedRequestError, match="partitions: "):
+                await ask(partitions)
+
+
+async def test_the_members_of_a_query_are_json(connect: Connect) -> None:
+    client, deep = await connect(), []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(MalformedRequestError, match="members: a dict"):
+        await client.query("RangeQuery", members=[1])
+    with pytest.raises(MalformedRequestError, match="type: a text, not 5"):
+        await client.query(cast("str", 5))
+    for value, why in ((deep, "nested too deeply"), ({1}, "cannot be JSON"), (1e999, "JSON")):
+        with pytest.raises(MalformedRequestError, match=why):
+            await client.query("RangeQuery", members={"lower": value})
+
+
+@pytest.mark.parametrize("kind", [Store, AsyncStore])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"url": 5}, {"url": {"http://127.0.0.1:1": 1}}, {"store": "../x"}, {"store": "Words"}),
+        *({"token": 5}, {"token": ["x"]}, {"token_file": 5}, {"token_file": ""}, {"ca_file": 5}),
+        *({"limits": 5}, {"decimal": "x"}, {"raw": "x"}, {"direct": "no"}, {"monotonic": 1}),
+    ],
+    ids=str,
+)
+def test_a_client_is_made_of_what_it_can_use(kind: type, wrong: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRequestError):
+        kind(**{"url": "http://127.0.0.1:1", "store": "words", **wrong})
 
 
 async def test_a_client_that_was_closed_says_so(connect: Connect) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from qss_client.arguments import check_file
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
 # The token of a pod that may query a store: a projected volume with that store's audience.
@@ -64,7 +65,7 @@ class TokenFile:
 
 def checked(token: str, where: str) -> str:
     """The token; raises UnauthenticatedError, without quoting it, if a header cannot hold it."""
-    if len(token) > _TOKEN_BYTES_MAX or not _VISIBLE.fullmatch(token):
+    if not isinstance(token, str) or len(token) > _TOKEN_BYTES_MAX or not _VISIBLE.fullmatch(token):
         raise UnauthenticatedError(f"{where} holds no token: one line of visible ASCII is needed")
     return token
 
@@ -84,6 +85,10 @@ class Credentials:
         """
         if token is not None and token_file is not None:
             raise MalformedRequestError("give a token or a token file, not both")
+        if not (token is None or isinstance(token, str) or callable(token)):
+            kind = type(token).__name__
+            raise MalformedRequestError(f"token: a text or a function that gives one, not {kind}")
+        check_file("token_file", token_file)
         self._file: TokenFile | None = None
         self._token = token
         if token_file is not None:
@@ -114,6 +119,7 @@ def _header(token: str) -> dict[str, str]:
 
 def trusted_by(ca_file: str | Path | None) -> ssl.SSLContext | None:
     """The context that checks servers by a CA file; None without a file: the system's."""
+    check_file("ca_file", ca_file)
     if ca_file is None:
         return None  # Loading the system's authorities takes 20 ms.
     try:

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from qss_client.arguments import shown_value
 from qss_client.http.wait_warnings import TELL_AFTER_S
-from qss_core.errors import NotReadyError, Retry, StoreError, UnreachableError
+from qss_core.errors import (
+    MalformedRequestError,
+    NotReadyError,
+    Retry,
+    StoreError,
+    UnreachableError,
+)
 from qss_core.text import escaped
 
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
@@ -65,6 +72,14 @@ class RetryLimits:
         """
         share_s = max(_SHARE_MIN_S, self.first_contact_s - elapsed_s) / addresses
         return share_s if addresses == 1 else min(_OF_SEVERAL_S, share_s)
+
+
+def check_limits(limits: object) -> None:
+    """Raises MalformedRequestError for any other type than RetryLimits."""
+    if not isinstance(limits, RetryLimits):
+        raise MalformedRequestError(
+            f"limits: a RetryLimits, as RetryLimits(deadline_s=60), not {shown_value(limits)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

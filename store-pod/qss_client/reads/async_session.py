@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from qss_client.arguments import check_limit
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.async_http import AsyncHttp, AsyncRetrier
 from qss_client.http.retries import RetryLimits, no_answer
 from qss_client.reads import calls
 from qss_client.reads.calls import Exchange, Result
-from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
+from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest
 from qss_client.reads.routing.attempt import ELSEWHERE
 from qss_client.reads.routing.replica_choice import named_by_partition
 from qss_client.reads.scans import RowType, Scan

@@ -1,13 +1,20 @@
 """Builds requests: paths, parameters, bodies, and the partition that answers."""
 
 import json
-import reprlib
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from qss_client.arguments import (
+    check_choice,
+    check_limit,
+    check_partitions,
+    check_seconds,
+    check_text,
+    is_whole_number,
+    shown_value,
+)
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.formats.values import Format
 from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
@@ -26,19 +33,6 @@ _RANGE_OF_ALL = {
     Format.Timestamped: "TimestampedRangeQuery",
     Format.TimestampedWithHeaders: "TimestampedRangeWithHeadersQuery",
 }
-
-
-def check_choice(name: str, value: object) -> None:
-    """Raises MalformedRequestError for any other value than True and False."""
-    if not isinstance(value, bool):
-        raise MalformedRequestError(f"{name}: True or False, not {shown_value(value)}")
-
-
-def shown_value(value: object) -> str:
-    """A wrong argument in an error, shortened: an integer may have thousands of digits."""
-    if isinstance(value, int) and abs(value) >= 10**18:
-        return "an integer of more than 18 digits"
-    return reprlib.repr(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +61,19 @@ class ReadOptions:
     max_staleness_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises MalformedRequestError for times and choices that no request can have."""
+        """Raises MalformedRequestError for values that no request can have."""
         check_choice("require_active", self.require_active)
-        for name in ("timeout_s", "max_staleness_s"):
-            value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and abs(value) <= sys.float_info.max):
-                raise MalformedRequestError(f"{name}: seconds, not {shown_value(value)}")
+        check_seconds("timeout_s", self.timeout_s)
+        if self.max_staleness_s is not None:
+            check_seconds("max_staleness_s", self.max_staleness_s)
+        if self.isolation is not None and self.isolation not in tuple(Isolation):
+            raise MalformedRequestError(
+                f"isolation: {' or '.join(Isolation)}, not {shown_value(self.isolation)}"
+            )
+        if self.partition is not None and not is_whole_number(self.partition):
+            raise MalformedRequestError(
+                f"partition: a whole number, not {shown_value(self.partition)}"
+            )
 
     @property
     def bound(self) -> Position | None:
@@ -124,7 +124,15 @@ class HttpRequest:
 
     @property
     def data(self) -> bytes | None:
-        return None if self.body is None else json.dumps(self.body).encode()
+        """The body as JSON. Raises MalformedRequestError for values that JSON does not have."""
+        if self.body is None:
+            return None
+        try:
+            return json.dumps(self.body, allow_nan=False).encode()
+        except RecursionError as error:
+            raise MalformedRequestError("the request is nested too deeply for JSON") from error
+        except (TypeError, ValueError) as error:
+            raise MalformedRequestError(f"the request cannot be JSON: {error}") from error
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -151,22 +159,6 @@ def check_options(options: object) -> None:
         raise MalformedRequestError(
             f"options: a ReadOptions, as ReadOptions(timeout_s=3), not {options!r}"
         )
-
-
-def check_limit(limit: object) -> None:
-    """Raises MalformedRequestError for an invalid number of rows; None is no limit."""
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise MalformedRequestError(
-            f"limit: a whole number of rows from 0, or None, not {shown_value(limit)}"
-        )
-
-
-def keys_of(keys: object) -> list[Any]:
-    """Many keys as a list. Raises MalformedRequestError for a text and for a dict."""
-    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
-        shown = shown_value(keys)
-        raise MalformedRequestError(f"keys: a list of keys, as [{shown}], not {shown}")
-    return list(keys)
 
 
 def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
@@ -238,9 +230,9 @@ def page_request(
     parameters = {**texts, "order": order, "limit": str(limit), **option_parameters(options)}
     if cursor is not None:
         parameters["cursor"] = cursor
+    only = only_partition(definition, partitions)
     if partitions is not None:
         parameters["partitions"] = ",".join(str(partition) for partition in partitions)
-    only = only_partition(definition, partitions)
     return HttpRequest(
         method="GET",
         path=f"/state/stores/{definition.name}",
@@ -262,6 +254,18 @@ def _range_query(
         "upper": bounds.get("to"),
         "order": order,
     }
+
+
+def query_members(
+    kind: str, fields: Mapping[str, Any], members: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The `query` of an IQv2 request from its type and its fields."""
+    check_text("type", kind)
+    if not isinstance(members, Mapping | None):
+        raise MalformedRequestError(
+            f'members: a dict as {{"lower": "a"}}, not {shown_value(members)}'
+        )
+    return {**fields, **(members or {}), "type": kind}
 
 
 def query_request(
@@ -286,11 +290,11 @@ def query_request(
         body["limit"] = limit
     if cursor is not None:
         body["cursor"] = cursor
+    only = only_partition(definition, partitions)
     if partitions is not None:
         body["partitions"] = list(partitions)
     if execution_info:
         body["executionInfo"] = True
-    only = only_partition(definition, partitions)
     return HttpRequest(
         method="POST",
         path=f"/state/query/{definition.name}",
@@ -310,6 +314,7 @@ def count_request(
     """A request for the number of rows, estimated or exact."""
     check_options(options)
     check_choice("exact", exact)
+    only = only_partition(definition, partitions)
     parameters = option_parameters(options)
     if exact:
         parameters["exact"] = "true"
@@ -319,7 +324,7 @@ def count_request(
         method="GET",
         path=f"/state/count/{definition.name}",
         parameters=parameters,
-        partition=only_partition(definition, partitions),
+        partition=only,
         timeout_s=options.timeout_s,
     )
 
@@ -343,15 +348,9 @@ def only_partition(
 ) -> PartitionId | None:
     """The only named partition; None for none or several, or if the store does not have it.
 
-    For None any pod is asked. Raises MalformedRequestError for an empty list.
+    For None any pod is asked. Raises MalformedRequestError as `check_partitions` does.
     """
-    if partitions is not None and not partitions:
-        raise MalformedRequestError("partitions: name one at least, or leave it out for all")
-    if isinstance(partitions, Mapping):
-        raise MalformedRequestError(f"partitions: a list, not {shown_value(partitions)}")
-    for partition in partitions or ():
-        if not isinstance(partition, int) or isinstance(partition, bool):
-            raise MalformedRequestError(f"partitions: whole numbers, not {shown_value(partition)}")
+    check_partitions(partitions)
     if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
         return None
     return PartitionId(partitions[0])

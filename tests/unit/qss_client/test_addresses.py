@@ -93,9 +93,22 @@ def test_a_password_in_a_url_is_refused_and_not_shown(given: str) -> None:
     assert "secret" not in caught.value.message
 
 
+@pytest.mark.parametrize("given", ["ftp://me:secret@h", "http://:secret@/", "me:secret@h"])
+def test_a_password_in_what_is_no_url_is_not_shown(given: str) -> None:
+    with pytest.raises(MalformedRequestError, match="without a user or a password") as caught:
+        checked_urls(given)
+    assert "secret" not in caught.value.message
+
+
 @pytest.mark.parametrize("name", [None, "", 7])
 def test_a_store_has_a_name(name: object) -> None:
     with pytest.raises(MalformedRequestError, match="the store's name is needed"):
+        checked_name(name)
+
+
+@pytest.mark.parametrize("name", ["../x", "Words", "a/b", "-a", "w\n"])
+def test_a_name_of_a_store_is_a_name_of_kubernetes(name: str) -> None:
+    with pytest.raises(MalformedRequestError, match="is no store's name"):
         checked_name(name)
 
 

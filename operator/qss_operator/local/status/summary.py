@@ -7,6 +7,7 @@ from qss_operator.planning.model import Condition, StoreStatus
 from qss_operator.planning.status import is_old
 
 _BETWEEN = "; "  # It separates the troubles of a message.
+_STEPS_SHORTENED = 5  # Numbers with the same step above 1: fewer are listed.
 _LONG = 50  # Characters of a text that is not repeated.
 
 
@@ -81,7 +82,7 @@ def _roles(roles: Mapping[Role, list[int]]) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`0-3, 7, 9-11`: runs with the same step are shortened, as `0-81 by 3`."""
+    """`0-3, 7, 9-11`: runs with the same step are shortened, as `0, 3, ..., 81`."""
     left = sorted(numbers)
     shown = []
     while left:
@@ -89,9 +90,11 @@ def ranges(numbers: Iterable[int]) -> str:
         length = 1
         while length < len(left) and left[length] - left[length - 1] == step:
             length += 1
-        if length == 2 and step > 1:
+        if step > 1 and length < _STEPS_SHORTENED:
             length = 1
         run, left = left[:length], left[length:]
-        by = f" by {step}" if step > 1 and length > 1 else ""
-        shown.append(f"{run[0]}-{run[-1]}{by}" if length > 1 else str(run[0]))
+        if step > 1 and length > 1:
+            shown += [str(run[0]), str(run[1]), "...", str(run[-1])]
+        else:
+            shown.append(f"{run[0]}-{run[-1]}" if length > 1 else str(run[0]))
     return ", ".join(shown)

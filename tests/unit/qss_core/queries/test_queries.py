@@ -5,6 +5,7 @@ import pytest
 
 from qss_core.errors import (
     AccessUnknownError,
+    DiskFullError,
     MalformedBytesError,
     MalformedRequestError,
     NotActiveError,
@@ -105,6 +106,7 @@ def test_a_request_refuses_what_it_does_not_know() -> None:
         (TooLargeError("x"), Reason.LIMIT_EXCEEDED),
         (MalformedBytesError("x"), Reason.STORE_EXCEPTION),
         (StaleEpochError("x"), Reason.STORE_EXCEPTION),
+        (DiskFullError("x"), Reason.DISK_FULL),
         (AccessUnknownError("x"), Reason.NOT_READY),  # It passes: a reader tries again.
         (StoreError("x"), Reason.STORE_EXCEPTION),
     ],

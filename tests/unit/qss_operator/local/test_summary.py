@@ -19,8 +19,10 @@ from qss_operator.planning.model import (
         ([], ""),
         ([4], "4"),
         ([0, 1, 2, 3, 7, 9, 10, 11], "0-3, 7, 9-11"),
-        (range(0, 84, 3), "0-81 by 3"),
+        (range(0, 84, 3), "0, 3, ..., 81"),
         ([0, 5], "0, 5"),
+        ([0, 3, 6, 7], "0, 3, 6-7"),
+        ([0, 3, 6, 9, 12, 13], "0, 3, ..., 12, 13"),
         ([0, 1], "0-1"),
     ],
 )
@@ -50,9 +52,9 @@ def test_a_store_of_many_partitions_takes_a_line_for_each_pod() -> None:
     shown = summary_of(StoreStatus(conditions=(ready,), assignment=assignment))
     assert shown.splitlines() == [
         "Ready  True     Serving: all 84 partitions are served",
-        "pod 0 is active for partitions 0-81 by 3",
-        "pod 1 is active for partitions 1-82 by 3",
-        "pod 2 is active for partitions 2-83 by 3",
+        "pod 0 is active for partitions 0, 3, ..., 81",
+        "pod 1 is active for partitions 1, 4, ..., 82",
+        "pod 2 is active for partitions 2, 5, ..., 83",
     ]
 
 
