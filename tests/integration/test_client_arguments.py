@@ -106,7 +106,8 @@ async def test_partitions_are_a_list_of_whole_numbers(connect: Connect) -> None:
 
 
 async def test_the_members_of_a_query_are_json(connect: Connect) -> None:
-    client, deep = await connect(), []
+    client = await connect()
+    deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(MalformedRequestError, match="members: a dict"):
