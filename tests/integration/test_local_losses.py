@@ -1,7 +1,10 @@
 """The volume of a real pod went back: the status reports the loss, and a person accepts it."""
 
 import asyncio
+import os
+import re
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -130,6 +133,34 @@ async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
         await write(qss, 2)
         assert await asyncio.to_thread(values_at, url) == {2}
         assert await asyncio.to_thread(keys_at, url) == len(KEYS)
+
+
+async def test_a_learner_goes_on_where_the_only_volume_in_sync_is_gone(qss: Qss) -> None:
+    """It lacks the last batch; the emptied volume would begin without any row."""
+    quick = {"leaseDuration": "1s", "failoverAfter": "2s", "replicaTimeout": "2s"}
+    spec: dict[str, Any] = {"standbys": 1, "rebalance": quick}
+    async with started(qss, **spec):
+        await wait_until_async(lambda: in_sync(qss) == [{0, 1}, {0, 1}], TIMEOUT_S)
+        await write(qss, 1)
+        standby = qss.pod(1)
+        assert standby is not None
+        os.kill(standby.pid, signal.SIGSTOP)
+        await wait_until_async(lambda: in_sync(qss) == [{0}, {0}], TIMEOUT_S)
+        await write(qss, 2)
+    shutil.rmtree(qss.state.data_directory(STORE, Ordinal(0)))
+    async with started(qss, **spec):
+        message = await degraded_by(qss, "NoInSyncReplica")
+        assert (
+            "After an accepted loss partition 0, 1 goes on with word-counts-1, which has sequence 1"
+        ) in message
+        accepted = re.search(f'{ANNOTATION}: "([0-9@,]+)"', message)
+        assert accepted is not None
+    async with started(qss, {ANNOTATION: accepted[1]}, **spec):
+        url = await is_ready(qss)
+        assert await asyncio.to_thread(values_at, url) == {1}
+        await wait_until_async(lambda: in_sync(qss) == [{0, 1}, {0, 1}], TIMEOUT_S)
+        await write(qss, 3)
+        assert await asyncio.to_thread(values_at, url) == {3}
 
 
 @pytest.mark.parametrize("standbys", [0, 1])

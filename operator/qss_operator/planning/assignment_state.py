@@ -14,7 +14,6 @@ from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.disk_claims import Claims, claims_of, decided, overrules, stranded
-from qss_operator.planning.losses import how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.membership.standby_state import pods_without_standbys
@@ -31,7 +30,6 @@ NO_IN_SYNC_REPLICA = "NoInSyncReplica"
 # The reason of Progressing from the first assignment until every partition has been served once.
 CREATING = "Creating"
 _UNOPENED_SHOWN = 3  # A message names at most so many partitions.
-_AWAY_S = 30.0  # Pods that are silent for less may just start.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,45 +182,6 @@ def retained_message(observation: Observation, foreign: dict[PodState, StoreId])
     return (
         f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
         f"take it over: {how_to_adopt(observation, identity)}"
-    )
-
-
-def emptied_message(
-    observation: Observation, known: KnownAssignment, emptied: list[PodState]
-) -> str:
-    """Tells a person how to go on after volumes were lost."""
-    names = listed([pod.address.name for pod in emptied])
-    pods = {pod.ordinal for pod in emptied}
-    away = {one for one, seconds in observation.silent_s.items() if seconds >= _AWAY_S}
-    lost = {
-        entry.partition: entry.epoch
-        for pod in emptied
-        for entry in held_by(known, pod)
-        if not set(entry.in_sync) - pods - away
-    }
-    if not lost:
-        return f"{names}: the volume is empty or incomplete; the other replicas take over"
-    said = (
-        f"{names}: the volume is empty or incomplete, and should hold the only copy of its "
-        "partitions"
-    )
-    if misplaced := misplaced_message(observation):
-        return f"{said}. {misplaced}. {last_resort(observation, lost)}"
-    return (
-        f"{said}. Bring the volume back, delete all of the store's data to begin empty, or "
-        f"accept the loss of the partitions: {how_to_accept(observation, lost)}"
-    )
-
-
-def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
-    """Tells a person how to mend single partitions that were lost, or that the status has moved."""
-    lines = [
-        f"{pod.address.name} does not hold partition {listed([str(n) for n in numbers])}"
-        for pod, numbers in missing.items()
-    ]
-    return (
-        f"{listed(lines)}, where the status places the data: bring the volume back, or correct the "
-        "status. The operator creates no empty partition in its place"
     )
 
 

@@ -16,13 +16,15 @@ from qss_core.text import by_reason, listed
 from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
-from qss_operator.planning.model import Observation
+from qss_operator.planning.model import Observation, replica_of
 
 ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"
 PARTITION_ROLLED_BACK = "PartitionRolledBack"
 DATA_LOST = "DataLost"
 _ACCEPTED = re.compile(r"\s*(0|[1-9][0-9]{0,3})@([1-9][0-9]{0,17})\s*")
+AWAY_S = 30.0  # Pods that are silent for less may just start.
 _BEHIND = "behind"
+_OPEN = ("opening", "serving")
 _SERVING = "serving"
 
 
@@ -69,6 +71,30 @@ def with_taken_losses(
         if replica.configuration.partition == entry.partition
     )
     return replace(entry, epoch=Epoch(entry.epoch + 1)) if taken else entry
+
+
+def fullest_learner(
+    observation: Observation, entry: PartitionConfiguration
+) -> tuple[Ordinal, ReplicaReport] | None:
+    """The pod and report of the learner with the longest log, where in-sync pods lost volumes.
+
+    It has all but the last entries, so it is better than an empty partition. None where it has no
+    entries, or where an in-sync pod may still have its data.
+    """
+    reports, silent_s = observation.reports, observation.silent_s
+    emptied = {pod for pod in entry.in_sync if pod in reports and reports[pod].store_id is None}
+    away = {pod for pod in entry.in_sync if silent_s.get(pod, 0.0) >= AWAY_S}
+    if not emptied or set(entry.in_sync) - emptied - away:
+        return None
+    found = [
+        (pod, replica)
+        for pod in sorted(set(entry.replicas) - set(entry.in_sync))
+        if (replica := replica_of(reports, pod, entry)) is not None
+        and replica.state in _OPEN
+        and replica.end_offset > 0
+        and not (replica.is_damaged or replica.has_damage)
+    ]
+    return max(found, key=lambda one: one[1].end_offset, default=None)
 
 
 def lacking(

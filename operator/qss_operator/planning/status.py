@@ -14,17 +14,16 @@ from qss_operator.planning.assignment_state import (
     KnownAssignment,
     UnknownAssignment,
     assess,
-    emptied_message,
     emptied_pods,
     foreign_pods,
     is_creating,
-    missing_message,
     missing_replicas,
     retained_message,
 )
 from qss_operator.planning.findings import columns
 from qss_operator.planning.findings.deleted_volumes import VOLUME_DELETED, deleted_volumes_message
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
+from qss_operator.planning.findings.lost_volumes import emptied_message, missing_message
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
     damaged_message,

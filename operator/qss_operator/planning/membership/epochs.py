@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.losses import accepted_losses, with_taken_losses
+from qss_operator.planning.losses import accepted_losses, fullest_learner, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
@@ -71,10 +71,8 @@ def _next(
 ) -> PartitionConfiguration:
     """The next configuration of a partition, or the same one."""
     active = replica_of(observation.reports, entry.active, entry)
-    successor = successor_of(observation, entry, ending)
-    if successor is not None:
-        left = tuple(pod for pod in entry.in_sync if pod != entry.active)
-        return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
+    if (led := _led_by_another(observation, entry, ending)) is not None:
+        return led
     if _gives_up_standbys(observation, entry):
         return replace(entry, epoch=_after(entry), in_sync=(entry.active,))
     if active is None:
@@ -111,6 +109,26 @@ def _next(
     if joining and is_sound:
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
     return entry
+
+
+def _led_by_another(
+    observation: Observation, entry: PartitionConfiguration, ending: frozenset[Ordinal]
+) -> PartitionConfiguration | None:
+    """The configuration with a standby as the active, or with a learner where a loss is accepted.
+
+    None where the active stays.
+    """
+    successor = successor_of(observation, entry, ending)
+    if successor is not None:
+        left = tuple(pod for pod in entry.in_sync if pod != entry.active)
+        return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
+    if accepted_losses(observation).get(entry.partition) != entry.epoch:
+        return None
+    learner = fullest_learner(observation, entry)
+    if learner is None:
+        return None
+    pod, _ = learner
+    return replace(entry, epoch=_after(entry), active=pod, in_sync=(pod,))
 
 
 def _standbys(entry: PartitionConfiguration) -> set[Ordinal]:

@@ -170,6 +170,21 @@ def test_a_standby_that_its_active_reports_as_silent_leaves_the_in_sync_set() ->
     assert following(behind) == LED_BY_A, "B may be the only replica with all that was acknowledged"
 
 
+def test_a_learner_with_rows_takes_over_from_an_emptied_volume_whose_loss_is_accepted() -> None:
+    """It has all but the last batches, and the emptied volume has none."""
+    learners = replace(LEARNS, replicas=(A, B, C))
+    emptied, shorter = replace(report(A), store_id=None, replicas=()), report(C, learners, end=8)
+
+    def after(*reports: ReplicasReport, accepted: str = "0@4") -> PartitionConfiguration:
+        return following(*reports, shorter, held=learners, pods=3, accepted=accepted)
+
+    assert after(emptied, report(B, learners)) == replace(led_by(B), replicas=(A, B, C))
+    damaged = report(B, learners, has_damage=True)
+    assert after(emptied, damaged) == replace(learners, epoch=Epoch(5), active=C, in_sync=(C,))
+    assert after(emptied, report(B, learners), accepted="0@3") == learners
+    assert after(report(A, learners), report(B, learners)) == learners
+
+
 def test_a_standby_that_nobody_reaches_leaves_the_in_sync_set_after_a_lease() -> None:
     waiting = report(A, lacks_lease=True)
     assert following(waiting, silent_s={B: 5.0}) == led_by(A)
