@@ -37,7 +37,9 @@ _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
 _TELL_AFTER_S = 2.0
 _TELL_AGAIN_S = 10.0
-_WRONG_FILE_HOPE_S = 1.0  # Within it the other pods say the same.
+_WRONG_SETTINGS_HOPE_S = 1.0  # Within it the other pods say the same.
+# A pod opens its replicas by the assignment on its volume first, which may have another schema.
+_OTHER_SCHEMA_HOPE_S = 5.0
 # Reasons that only a person can mend. While an accepted loss is being taken, the store has the last
 # two for a while.
 _HOPES_S = {
@@ -233,8 +235,10 @@ def _hopes_for_s(status: StoreStatus) -> float:
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return math.inf
-    if WRONG_SETTINGS in ready.message or _schema_refusal(status):
-        return _WRONG_FILE_HOPE_S
+    if WRONG_SETTINGS in ready.message:
+        return _WRONG_SETTINGS_HOPE_S
+    if _schema_refusal(status):
+        return _OTHER_SCHEMA_HOPE_S
     return _HOPES_S.get(ready.reason, math.inf)
 
 
