@@ -98,7 +98,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         volume_size=cluster.volume_size,
         moving=rebalance.moving,
         standbys=resource.spec.effective_standbys,
-        endpoints=cluster.endpoints,
+        endpoints=columns.endpoints(observation),
         assignment=known.partitions if isinstance(known, KnownAssignment) else before.assignment,
         moves=rebalance.moves,
         conditions=_conditions(observation, known, rebalance, len(found), now),

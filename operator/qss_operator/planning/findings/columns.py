@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment
-from qss_operator.planning.model import Observation, PodState
+from qss_operator.planning.model import Endpoints, Observation, PodState
 
 _SERVING = "serving"
 _NAMES_SHOWN = 4  # Zones, or versions: a spread key may have a value for each node.
@@ -19,6 +21,16 @@ def ready_pods(observation: Observation) -> list[PodState]:
         and (report := observation.reports.get(pod.ordinal)) is not None
         and report.ready
     ]
+
+
+def endpoints(observation: Observation) -> Endpoints:
+    """The URLs of the store: where it has none of its own, those of the first pod that is ready."""
+    found = observation.cluster.endpoints
+    first = next(iter(ready_pods(observation)), None)
+    if not found.pods or first is None:
+        return found
+    address = first.address
+    return replace(found, query=address.query, changelog=address.changelog)
 
 
 def in_sync(observation: Observation, known: KnownAssignment | UnknownAssignment) -> str:

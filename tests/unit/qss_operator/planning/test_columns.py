@@ -36,6 +36,24 @@ def test_a_replica_of_a_silent_pod_is_not_counted() -> None:
     assert (world.status().ready, world.status().in_sync) == ("2/3", "8/12")
 
 
+def test_the_address_of_a_store_is_that_of_a_pod_that_is_ready() -> None:
+    """A pod with an emptied volume has no assignment, and refuses every read."""
+    world = running(standbys=1)
+    first, second, _ = (pod.address.query for pod in world.pods)
+    assert query_of(world) == first
+    world.pods[0].is_reachable = False
+    assert query_of(world) == second
+    for pod in world.pods:
+        pod.is_reachable = False
+    assert query_of(world) == first
+
+
+def query_of(world: World) -> str | None:
+    endpoints = world.status().endpoints
+    assert endpoints is not None
+    return endpoints.query
+
+
 def test_a_new_standby_counts_when_it_has_caught_up() -> None:
     world = running(standbys=0)
     ask_for(world, standbys=1)
