@@ -18,6 +18,7 @@ from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
 from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import HeldLock, StateDirectory
+from qss_operator.local.directory.volumes import uid_on_volumes
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.rounds import run_rounds
 from qss_operator.local.status.present import unless_old
@@ -125,7 +126,8 @@ async def _stored(files: Sequence[Path], state: StateDirectory, clock: Clock) ->
         # Prepare again: the stored resources may have changed before the lock was taken.
         prepared = prepare(files, state)
         now = time_of(utc(clock))
-        return LocalResources(state, [store(one, state, str(uuid4()), now) for one in prepared])
+        uids = {one.name: uid_on_volumes(state, one.name) or str(uuid4()) for one in prepared}
+        return LocalResources(state, [store(one, state, uids[one.name], now) for one in prepared])
 
 
 async def _wake_changed(resources: LocalResources, cluster: LocalCluster) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
@@ -19,6 +20,7 @@ from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.validation import validate_resource
 
 logger = logging.getLogger(__name__)
+_ON_ITS_WAY_S = 1.0  # `rm -r` has deleted a folder within it.
 
 
 class LocalResources:
@@ -26,6 +28,7 @@ class LocalResources:
         """Begins with resources that were just stored; the caller holds the lock for edits."""
         self._state = state
         self._resources = {resource.name: resource for resource in resources}
+        self._stored = {name: state.read_resource(name) for name in self._resources}
         # The rules of the CRD are evaluated by one thread at a time.
         self._taking = asyncio.Lock()
         # The version of each file that was taken over, or refused.
@@ -99,23 +102,35 @@ class LocalResources:
 
     async def _take_over(self, current: StoreResource) -> None:
         """Keep what the replaced file says; raises a StoreError if the file cannot be used."""
-        taken = await asyncio.to_thread(_read_valid, self._state, current.name)
+        stored = await asyncio.to_thread(self._state.read_resource, current.name)
+        if stored is None:
+            await self._write_again(current.name)
+            return
+        taken = await asyncio.to_thread(_valid, self._state, current.name, stored)
         if taken.uid != current.uid:
             raise InvalidResourceError("the stored resource is that of another store")
+        self._stored[current.name] = stored
         self._resources[current.name] = replace(
             taken, status=current.status, version=_next_version(current)
         )
         logger.info("%s: the resource of generation %d is taken", taken.name, taken.generation)
 
+    async def _write_again(self, store: StoreName) -> None:
+        """Writes the stored resource again, which was deleted or emptied while the store runs.
 
-def _read_valid(state: StateDirectory, store: StoreName) -> StoreResource:
-    """The stored resource; raises a StoreError if a person made it unusable, or deleted it."""
-    stored = state.read_resource(store)
-    if stored is None:
-        raise InvalidResourceError(
-            f"{state.resource_file(store)} was deleted: `qss down`, and `qss up` with the store's "
-            "file, make it anew"
-        )
+        The folder may be on its way out as a whole: in a folder without a status nothing is made.
+        """
+        await asyncio.sleep(_ON_ITS_WAY_S)
+        stored = self._stored[store]
+        if stored is None or self._state.status_version(store) is None:
+            raise InvalidResourceError(f"{self._state.resource_file(store)} was deleted")
+        await asyncio.to_thread(self._state.write_resource, store, stored)
+        self._seen[store] = self._state.resource_version(store)
+        logger.warning("%s: the stored resource was deleted, and is written again", store)
+
+
+def _valid(state: StateDirectory, store: StoreName, stored: dict[str, Any]) -> StoreResource:
+    """The stored resource; raises a StoreError if a person made it unusable."""
     resource = resource_of(validate_resource(stored), status=None)
     refuse_other_data(state, store, resource.spec, resource.uid)
     return resource

@@ -12,10 +12,16 @@ from qss_operator.errors import StateDirectoryError
 from qss_operator.resources.crd import FAST_LOADER
 
 _BLOCK_BYTES = 512  # The smallest block of file systems.
-MEND = (
+_MEND = (
     "Mend its text; or stop `qss up`, move the file away, and give the store's file again: "
     "qss up FILE"
 )
+_MENDS = {
+    "lock": "A `qss up` holds it: `fuser {file}` names its process, and `kill` ends it with its "
+    "pods",
+    "ports.yaml": "`qss down`, delete the file, and `qss up`: the pods get other ports",
+    "process.yaml": "`qss down`, delete the file, and `qss up`",
+}
 _RESERVE_BYTES = 16 * 1024  # A status of some hundred partitions and what replaces it.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -102,17 +108,24 @@ def _text_of(value: Any) -> str:
     return text
 
 
+def how_to_mend(file: Path) -> str:
+    """What a person does with a damaged file of the state directory."""
+    return _MENDS.get(file.name, _MEND).format(file=file)
+
+
 def read_yaml(file: Path) -> Any:
     """The content of a YAML file; None if the file does not exist."""
     try:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=FAST_LOADER)
     except FileNotFoundError:
         return None
+    except IsADirectoryError as error:
+        raise StateDirectoryError(f"{file} is a directory: move it away") from error
     except OSError as error:
         raise StateDirectoryError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         why = " ".join(str(error).replace('in "<unicode string>",', "in").split())
-        raise StateDirectoryError(f"{file} is damaged: {why}. {MEND}") from error
+        raise StateDirectoryError(f"{file} is damaged: {why}. {how_to_mend(file)}") from error
 
 
 def make_directory(directory: Path) -> None:

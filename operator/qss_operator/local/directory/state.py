@@ -27,7 +27,7 @@ from qss_client.processes import ProcessId, identify, is_alive
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.directory.files import (
-    MEND,
+    how_to_mend,
     make_directory,
     overwrite,
     overwrite_yaml,
@@ -259,15 +259,25 @@ class StateDirectory:
 
     def holder(self) -> ProcessId | None:
         """The process of the running `qss up`, after it has begun."""
-        process = self._read(self.path / "lock", ProcessId)
+        process = self._read_lock(ProcessId)
         return process if process is not None and is_alive(process) else None
 
     def running(self) -> tuple[StoreName, ...]:
         """The stores of the running `qss up`; none where nothing runs."""
-        holder: _Holder | None = self._read(self.path / "lock", _Holder)
+        holder: _Holder | None = self._read_lock(_Holder)
         if holder is None or not is_alive(ProcessId(pid=holder.pid, started=holder.started)):
             return ()
         return holder.stores
+
+    def _read_lock(self, kind: Any) -> Any:
+        """The content of the lock file; None also for a damaged one that nobody holds."""
+        file = self.path / "lock"
+        try:
+            return self._read(file, kind)
+        except StateDirectoryError:
+            if not file.is_file() or _is_held(file):
+                raise
+            return None
 
     def _read(
         self, file: Path, kind: Any, prepare: Callable[[Any], Any] = lambda content: content
@@ -278,7 +288,7 @@ class StateDirectory:
         try:
             return msgspec.convert(prepare(content), kind)
         except msgspec.ValidationError as error:
-            raise StateDirectoryError(f"{file} is damaged: {error}. {MEND}") from error
+            raise StateDirectoryError(f"{file} is damaged: {error}. {how_to_mend(file)}") from error
 
 
 def _clear(lock: int) -> None:
@@ -287,6 +297,16 @@ def _clear(lock: int) -> None:
         overwrite(lock, b"")
     except OSError:
         os.ftruncate(lock, 0)
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process holds the lock."""
+    with suppress(OSError), lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def version_of(file: Path) -> FileVersion | None:

@@ -111,6 +111,16 @@ def uid_of(stored: dict[str, Any]) -> str | None:
     return uid
 
 
+def uid_on_volumes(state: StateDirectory, name: StoreName) -> str | None:
+    """The uid of the resource that all volumes of a store name; None where they differ, or none do.
+
+    Where the stored resource was moved away, the store's file goes on with the data.
+    """
+    volumes = (state.path / name).glob("pod-*/data")
+    said = {_said_resource(one) for one in volumes if any(one.glob("partitions/*"))}
+    return said.pop() if len(said) == 1 else None
+
+
 def _said_resource(volume: Path) -> str | None:
     """The uid of the resource that a volume is of; None where the volume does not say it."""
     kept = kept_definition(volume)

@@ -7,6 +7,7 @@ from typing import Any
 
 from qss_client.cli.tables import table_lines
 from qss_core.model import StoreName
+from qss_operator.errors import StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.pods import known_store
 from qss_operator.local.status.lags import lags_told
@@ -29,23 +30,40 @@ class Output(StrEnum):
 
 
 def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
-    """The text of `qss status`; raises StoreNotFoundError for an unknown store."""
-    names = state.stores() if store is None else [known_store(state, store)]
-    statuses = {name: present_status(state, name) for name in names}
-    if output is Output.TABLE and store is not None:
-        named = statuses[StoreName(store)]
-        is_now = store in state.running() and not is_old(named)
-        pods = named.endpoints.pods if named.endpoints and is_now else ()
-        lags = lags_told(StoreName(store), pods)
-        told = [summary_of(named), *lags, *_asked_actives(state, StoreName(store))]
-        return "\n\n".join([statuses_table(statuses), "\n".join(told)])
+    """The text of `qss status`; raises StoreNotFoundError for an unknown store.
+
+    A store whose files are damaged hides no other one: its error stands in its place.
+    """
+    if store is not None:
+        return _one_shown(state, known_store(state, store), output)
+    statuses: dict[StoreName, StoreStatus] = {}
+    documents: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    for name in state.stores():
+        try:
+            status = present_status(state, name)
+            documents.append(_resource(state, name, status))
+            statuses[name] = status
+        except StateDirectoryError as error:
+            documents.append({"metadata": {"name": name}, "error": error.message})
+            damaged.append(f"{name}: {error.message}")
     if output is Output.TABLE:
-        return statuses_table(statuses) if statuses else f"no stores in {state.path}"
-    documents = [_resource(state, name, status) for name, status in statuses.items()]
+        shown = [*([statuses_table(statuses)] if statuses else ()), *damaged]
+        return "\n".join(shown) or f"no stores in {state.path}"
     if output is Output.JSON:
-        shown: Any = documents[0] if store is not None else {"items": documents}
-        return json.dumps(shown, indent=2)
-    return "\n".join(json.dumps(document) for document in documents)
+        return json.dumps({"items": documents}, indent=2)
+    return "\n".join(map(json.dumps, documents))
+
+
+def _one_shown(state: StateDirectory, name: StoreName, output: Output) -> str:
+    status = present_status(state, name)
+    if output is not Output.TABLE:
+        indent = 2 if output is Output.JSON else None
+        return json.dumps(_resource(state, name, status), indent=indent)
+    is_now = name in state.running() and not is_old(status)
+    pods = status.endpoints.pods if status.endpoints and is_now else ()
+    told = [summary_of(status), *lags_told(name, pods), *_asked_actives(state, name)]
+    return "\n\n".join([statuses_table({name: status}), "\n".join(told)])
 
 
 def _asked_actives(state: StateDirectory, name: StoreName) -> list[str]:

@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_opened_is_told_with_what_to_do(state: StateDirect
     words = f"lock cannot be opened: Is a directory: let this user write {state.path}, or choose"
     with pytest.raises(StateDirectoryError, match=words), state.lock():
         pass
-    with pytest.raises(StateDirectoryError, match="lock cannot be read: Is a directory"):
+    with pytest.raises(StateDirectoryError, match="lock is a directory: move it away"):
         state.holder()
 
 
@@ -348,3 +348,14 @@ async def test_a_write_that_failed_is_not_mended_by_an_older_status(
     monkeypatch.setattr(StateDirectory, "write_status", real)
     await resources.read(STORE)
     assert state.read_status(STORE) == StoreStatus(ready="2/3")
+
+
+def test_a_damaged_lock_that_nobody_holds_is_none(state: StateDirectory) -> None:
+    state.path.mkdir(exist_ok=True)
+    (state.path / "lock").write_text("{{{")
+    assert state.holder() is None
+    assert state.running() == ()
+    with state.lock():
+        (state.path / "lock").write_text("{{{")
+        with pytest.raises(StateDirectoryError, match=f"`fuser {state.path / 'lock'}` names"):
+            state.running()

@@ -1,11 +1,14 @@
 """The table of `qss status`, as the commands of pages and scripts read it."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from qss_core.model import StoreName
+from qss_operator.errors import StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.status.view import Output, show_statuses
 from qss_operator.planning.model import (
@@ -54,3 +57,21 @@ def test_the_address_that_a_page_takes_from_the_status_is_the_endpoint(
         ["awk", program], input=shown, capture_output=True, text=True, check=True
     )
     assert taken.stdout == f"{QUERY}\n"
+
+
+def test_a_store_with_a_damaged_file_hides_no_other_one(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path)
+    for name in (STORE, StoreName("words")):
+        state.write_resource(name, {"metadata": {"name": name}})
+        state.write_status(name, StoreStatus())
+    (tmp_path / "words" / "status.yaml").write_text("{")
+    table, error = show_statuses(state, None, Output.TABLE).rsplit("\n", 1)
+    assert STORE in table
+    assert error.startswith(f"words: {tmp_path / 'words' / 'status.yaml'} is damaged: ")
+    items = json.loads(show_statuses(state, None, Output.JSON))["items"]
+    assert [("error" in one, one["metadata"]["name"]) for one in items] == [
+        (False, STORE),
+        (True, "words"),
+    ]
+    with pytest.raises(StateDirectoryError, match="is damaged"):
+        show_statuses(state, "words", Output.TABLE)

@@ -14,6 +14,7 @@ from qss_core.spec.resource import decode_spec, definition_of, settings_of
 from qss_core.wire.messages import decode, encode
 from qss_operator.errors import InvalidResourceError, StateDirectoryError
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.directory.volumes import uid_on_volumes
 from qss_operator.local.prepare import (
     as_stored,
     prepare,
@@ -256,22 +257,35 @@ def test_folders_of_pods_that_two_stores_exchanged_are_put_back_and_not_deleted(
     assert "rm -r" not in told.value.message
 
 
-async def test_a_resource_that_was_deleted_while_its_store_runs_is_told_until_it_is_back(
-    state: StateDirectory,
+@pytest.mark.parametrize("is_emptied", [False, True])
+async def test_a_resource_that_was_deleted_while_its_store_runs_is_written_again(
+    state: StateDirectory, is_emptied: bool
 ) -> None:
     store(state, manifest(replicas=1), "one")
     file = state.resource_file(STORE)
     kept = file.read_text()
     resources = LocalResources(state, [resource_of(yaml.safe_load(kept), None)])
     assert resources.refusal(STORE) is None
-    file.unlink()
+    file.write_text("") if is_emptied else file.unlink()
     assert await resources.read(STORE) is not None
-    told = resources.refusal(STORE)
-    assert told is not None
-    assert told.startswith(f"the store goes on as before: {file} was deleted: `qss down`")
-    file.write_text(kept)
-    await resources.read(STORE)
+    # Without a status the folder may be on its way out.
+    assert resources.refusal(STORE) == f"the store goes on as before: {file} was deleted"
+    state.write_status(STORE, StoreStatus())
+    file.write_text("")
+    assert await resources.read(STORE) is not None
     assert resources.refusal(STORE) is None
+    assert yaml.safe_load(file.read_text()) == yaml.safe_load(kept)
+
+
+def test_a_file_whose_stored_resource_was_moved_away_goes_on_with_the_data(
+    state: StateDirectory,
+) -> None:
+    assert uid_on_volumes(state, STORE) is None
+    for pod in (0, 1):
+        (put_volume(state, pod, manifest(), "one") / "partitions" / "0").mkdir(parents=True)
+    assert uid_on_volumes(state, STORE) == "one"
+    (put_volume(state, 2, manifest(), "two") / "partitions" / "0").mkdir(parents=True)
+    assert uid_on_volumes(state, STORE) is None, "a person has to say whose data it is"
 
 
 def test_a_copy_of_a_folder_beside_its_store_is_moved_away_and_does_not_replace_it(
