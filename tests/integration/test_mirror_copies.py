@@ -221,6 +221,45 @@ def test_kept_rows_outlive_a_whole_state(tmp_path: Path, make_cluster: MakeClust
     assert windows_in(cluster) == before | windows_of(query)
 
 
+def test_values_are_the_computed_columns_and_other_ones_begin_anew(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "aggregation-hdfs"), make_cluster()
+    first, *others = query.batches
+    query.commit(first)
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        steps_of(copy)
+    assert all(list(value) == ["mean"] for value in rows_in(cluster).values())
+    query.commit_all()
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [False] * len(others)
+    means = sorted(value[2] / value[3] for _, value in query.expected[""])
+    assert sorted(value["mean"] for value in rows_in(cluster).values()) == means
+    with copying(cluster, query, values=["n=count", "mean=sum_1/count_1"]) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (others[-1], True)
+    assert all(list(value) == ["n", "mean"] for value in rows_in(cluster).values())
+    with copying(cluster, query) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [True]
+    with copying(cluster, query) as copy:
+        assert steps_of(copy) == []
+
+
+def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
+    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, cluster = Query(tmp_path, "windows-hdfs"), make_cluster()
+    query.commit_all()
+    terminal = Terminal(cluster.url, capsys)
+    asked = ("mirror", str(query.path), "--store", cluster.store, "--once", "--value")
+    refused = terminal.run(*asked, "mean=sum/count")
+    assert refused.code == 2
+    assert "the value mean has the column sum; the columns of the state are count" in refused.err
+    assert terminal.json("writers", cluster.store) == []
+    assert terminal.run(*asked, "n=count*2", "--value", "m=1").code == 0
+    assert all(list(value) == ["n", "m"] for value in rows_in(cluster).values())
+
+
 def test_a_batch_that_is_committed_while_the_copy_looks_is_the_next_one_and_no_gap(
     tmp_path: Path, make_cluster: MakeCluster
 ) -> None:

@@ -48,6 +48,10 @@ def mirror(
     keep_deleted: Annotated[  # noqa: FBT002
         bool, typer.Option("--keep-deleted", help="rows that the query drops stay in the store")
     ] = False,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(help="a column of the values, as 'mean=sum_1/count_1'; several times"),
+    ] = None,
     *,
     reached: Reaching,
 ) -> None:
@@ -57,9 +61,11 @@ def mirror(
     batch. A list has exit code 1 where a part of the state cannot be read.
     """
     if store is None:
-        if any((operator is not None, part is not None, writer is not None, once, keep_deleted)):
+        if any(
+            (operator is not None, part is not None, writer is not None, once, keep_deleted, value)
+        ):
             raise MalformedRequestError(
-                "--operator, --part, --writer, --once and --keep-deleted go with --store"
+                "--operator, --part, --writer, --once, --keep-deleted and --value go with --store"
             )
         _list(checkpoint, reached.output)
         return
@@ -76,6 +82,7 @@ def mirror(
                 name,
                 direct=to.direct,
                 keep_deleted=keep_deleted,
+                values=value or (),
             )
             try:
                 _follow(copy, checkpoint, once=once)

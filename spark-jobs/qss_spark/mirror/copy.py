@@ -28,6 +28,7 @@ from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
+from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.follower import Changes, StateFollower
 from qss_spark.mirror.rows import StoreRows
 from qss_spark.sink.positions import read_offsets
@@ -36,6 +37,7 @@ from qss_spark.state.errors import StateGoneError
 _TRIES = 5
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 _BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+_COMPUTED = "="  # Between them and the digest of the computed values.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,14 @@ class StateCopy:
         *,
         direct: bool = True,
         keep_deleted: bool = False,
+        values: Sequence[str] = (),
     ) -> None:
         """Raises MalformedRequestError where the writer belongs to another query.
 
         keep_deleted: rows whose keys the query drops stay in the store.
+        values: the columns of the store's values, as `ComputedValues` reads them.
         """
+        self._computed = ComputedValues(values) if values else None
         self._follower = follower
         self._http = http
         self._metadata = discover(http, urls, store, WRITE_LIMITS)
@@ -92,6 +97,9 @@ class StateCopy:
                 "give each part of a state its own store"
             )
         self._has_rows = True
+        begun = held.query_id.rpartition(_BEGUN)[2].partition(_COMPUTED)[0]
+        if held.query_id != self._named(begun):
+            return  # The values were others: the first step begins anew.
         self._open(held.query_id)
         if self._last is not None:
             try:
@@ -147,8 +155,13 @@ class StateCopy:
                 break
         # A store that cannot take the rows gets no writer.
         self._encoder(whole).check(whole.changed)
-        run = self._open(f"{self._id}{_BEGUN}{number}", take_over=True)
+        run = self._open(self._named(number), take_over=True)
         return self._write(run, whole)
+
+    def _named(self, begun: int | str) -> str:
+        """The id of a copy in the store, by its first batch: other values are another copy."""
+        computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
+        return f"{self._id}{_BEGUN}{begun}{computed}"
 
     def _open(self, query_id: str, *, take_over: bool = False) -> Run:
         run = open_writer(
@@ -194,7 +207,11 @@ class StateCopy:
         if self._rows is None:
             key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
             self._rows = StoreRows(
-                self._metadata.definition, key, value, keep_deleted=self._keep_deleted
+                self._metadata.definition,
+                key,
+                value,
+                keep_deleted=self._keep_deleted,
+                computed=self._computed,
             )
         return self._rows
 

@@ -18,6 +18,7 @@ from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serdes.registry import serde_of
+from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.json_values import json_of
 from qss_spark.mirror.row_times import row_times
 
@@ -38,12 +39,17 @@ class StoreRows:
         value: pa.DataType,
         *,
         keep_deleted: bool = False,
+        computed: ComputedValues | None = None,
     ) -> None:
         """`key` and `value` are the types of the state's. Raises MalformedRequestError.
 
         keep_deleted: rows whose keys the query drops are not deleted.
+        computed: the columns of the values, instead of those of the state.
         """
         self._times = row_times(definition, key, value)
+        self._computed = computed
+        if computed is not None:
+            value = computed.type_of(value)
         self._is_session = definition.type is StoreType.SESSION
         self._keep_deleted = keep_deleted
         if definition.partitioner is not Partitioner.MURMUR2:
@@ -89,7 +95,7 @@ class StoreRows:
         fitting = changed.num_rows * _GROUP_BYTES_MAX // max(1, changed.nbytes)
         for batch in changed.to_batches(max_chunksize=max(1, min(_ROWS_AT_ONCE, fitting))):
             found = self._ids(batch.column("key"), batch.column("value"))
-            encoded = self._encoded_values(batch.column("value").to_pylist())
+            encoded = self._encoded_values(batch.column("value"))
             ids += found
             values += encoded
             if self._is_session:
@@ -136,8 +142,10 @@ class StoreRows:
             columns = self._key_json(columns)
         return columns if len(columns) > 1 else next(iter(columns.values()))
 
-    def _encoded_values(self, values: list[Any]) -> list[bytes]:
-        shown = values if self._value_json is None else list(map(self._value_json, values))
+    def _encoded_values(self, values: pa.Array) -> list[bytes]:
+        shown = (values if self._computed is None else self._computed.of(values)).to_pylist()
+        if self._value_json is not None:
+            shown = list(map(self._value_json, shown))
         if self._is_json:
             return [_ENCODE(one) for one in shown]
         return [self._only(one) for one in shown]

@@ -1,5 +1,6 @@
 """The rows of Window and Session stores that the state of a query becomes."""
 
+import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from qss_client.chunks.chunk import decode_chunk
 from qss_client.chunks.chunk_schema import layout_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreType
+from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.rows import StoreRows
 from qss_testing.pods.stores import make_definition
 
@@ -180,3 +182,14 @@ def test_sessions_that_are_shorter_than_the_gap_of_the_store_are_refused() -> No
         sessions([session("a", 60, 62)], session_gap_ms=8_000)
     with pytest.raises(MalformedRequestError, match="session_window has the end"):
         sessions([session("a", 60, 62.0001)])
+
+
+def test_computed_values_need_no_times() -> None:
+    definition = make_definition(
+        type=StoreType.SESSION, session_gap_ms=GAP_MS, value_serde="float64"
+    )
+    computed = ComputedValues(["half=count/2"])
+    made = StoreRows(definition, SESSION_KEY, SESSION_VALUE, computed=computed)
+    rows = table(SESSION_KEY, SESSION_VALUE, [session("a", 60, 62, 3)])
+    found = stored(made, definition, rows, pa.array([], SESSION_KEY))
+    assert found == {(b"a", 60, 62): struct.pack(">d", 1.5)}
