@@ -8,6 +8,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
+from qss_core.model import StoreType
 from qss_spark.mirror.copy import StateCopy, Written
 from qss_spark.mirror.follower import StateFollower
 from qss_spark.state.checkpoint import Checkpoint
@@ -27,6 +29,8 @@ from qss_testing.writers.spark_state import EXPECTED
 
 FILES = Path(__file__).parents[1] / "contract" / "spark_state" / "4.3.0"
 MakeCluster = Callable[..., PodCluster]
+WINDOWS = {"type": StoreType.WINDOW, "retention_ms": 86_400_000, "key_serde": "string"}
+SESSIONS = {**WINDOWS, "type": StoreType.SESSION, "format": "Plain"}
 
 
 class Query:
@@ -80,11 +84,13 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
 
 
 @contextmanager
-def copying(cluster: PodCluster, query: Query, part: str | None = None) -> Iterator[StateCopy]:
+def copying(
+    cluster: PodCluster, query: Query, part: str | None = None, **options: Any
+) -> Iterator[StateCopy]:
     http = SyncHttp()
     try:
         follower = StateFollower(query.path, None, part)
-        yield StateCopy(follower, http, cluster.url, cluster.store, "mirror")
+        yield StateCopy(follower, http, cluster.url, cluster.store, "mirror", **options)
     finally:
         http.close()
 
@@ -97,6 +103,19 @@ def rows_in(cluster: PodCluster) -> dict[str, Any]:
     """All rows, by the JSON of their keys."""
     with Store(cluster.url, cluster.store) as store:
         return {json.dumps(row.key): row.value for row in store.range()}
+
+
+def windows_in(cluster: PodCluster) -> set[tuple[str, int]]:
+    """The keys and starts, in milliseconds, of a Window store."""
+    with Store(cluster.url, cluster.store) as store:
+        return {(row.key, row.start) for row in store.windows()}
+
+
+def windows_of(query: Query) -> set[tuple[str, int]]:
+    """The windows that Spark read from the state, as `windows_in`."""
+    keys = (key for key, _ in query.expected[""])
+    times = ((k, datetime.fromisoformat(start).replace(tzinfo=UTC)) for (start, _), k in keys)
+    return {(k, round(start.timestamp() * 1000)) for k, start in times}
 
 
 def plain_values(query: Query, part: str) -> list[Any]:
@@ -183,6 +202,64 @@ def test_a_batch_that_spark_has_deleted_is_made_up_for_by_the_whole_state(
     assert len(rows_in(cluster)) == len(query.expected["delays"])
 
 
+def test_kept_rows_outlive_a_whole_state(tmp_path: Path, make_cluster: MakeCluster) -> None:
+    """The whole state replaces no rows then: windows that have ended would be lost."""
+    query = Query(tmp_path, "windows-hdfs")
+    cluster = make_cluster(**WINDOWS, window_size_ms=30_000)
+    first, second, *_, last = query.batches
+    query.commit(first)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+        before = windows_in(cluster)
+    query.commit_all()
+    query.forget(first)
+    query.forget(second)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (last, True)
+    assert before - windows_of(query) != set()
+    assert windows_in(cluster) == before | windows_of(query)
+
+
+def test_values_are_the_computed_columns_and_other_ones_begin_anew(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "aggregation-hdfs"), make_cluster()
+    first, *others = query.batches
+    query.commit(first)
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        steps_of(copy)
+    assert all(list(value) == ["mean"] for value in rows_in(cluster).values())
+    query.commit_all()
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [False] * len(others)
+    means = sorted(value[2] / value[3] for _, value in query.expected[""])
+    assert sorted(value["mean"] for value in rows_in(cluster).values()) == means
+    with copying(cluster, query, values=["n=count", "mean=sum_1/count_1"]) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (others[-1], True)
+    assert all(list(value) == ["n", "mean"] for value in rows_in(cluster).values())
+    with copying(cluster, query) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [True]
+    with copying(cluster, query) as copy:
+        assert steps_of(copy) == []
+
+
+def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
+    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, cluster = Query(tmp_path, "windows-hdfs"), make_cluster()
+    query.commit_all()
+    terminal = Terminal(cluster.url, capsys)
+    asked = ("mirror", str(query.path), "--store", cluster.store, "--once", "--value")
+    refused = terminal.run(*asked, "mean=sum/count")
+    assert refused.code == 2
+    assert "the value mean has the column sum; the columns of the state are count" in refused.err
+    assert terminal.json("writers", cluster.store) == []
+    assert terminal.run(*asked, "n=count*2", "--value", "m=1").code == 0
+    assert all(list(value) == ["n", "m"] for value in rows_in(cluster).values())
+
+
 def test_a_batch_that_is_committed_while_the_copy_looks_is_the_next_one_and_no_gap(
     tmp_path: Path, make_cluster: MakeCluster
 ) -> None:
@@ -264,6 +341,10 @@ def test_a_store_takes_one_part_of_a_state(tmp_path: Path, make_cluster: MakeClu
             "k, sessionStartTime: the store needs key serde",
         ),
         ({"value_serde": "string"}, "sessions-hdfs", "the store needs value serde json"),
+        ({**WINDOWS, "window_size_ms": 1000}, "windows-hdfs", "30 s long, and those of store wor"),
+        ({**WINDOWS, "window_size_ms": 30_000}, "sessions-hdfs", "is a Window store, and the keys"),
+        ({**SESSIONS, "session_gap_ms": 1000}, "windows-hdfs", "is a Session store, and this st"),
+        ({**SESSIONS, "session_gap_ms": 90_000}, "sessions-hdfs", "no session is shorter"),
     ],
 )
 def test_a_store_whose_serdes_do_not_fit_is_refused_before_it_gets_a_writer(

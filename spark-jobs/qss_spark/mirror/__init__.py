@@ -3,7 +3,9 @@
 1. `commands` has `qss mirror`: it lists the state of a checkpoint, or follows one part of it.
 2. `follower` begins with the whole state of the newest committed batch, and then reads what each
    further batch changed. It is the only module here that reads a checkpoint, by `state`.
-3. `rows` makes rows of the store from keys and values of the state.
+3. `rows` makes rows of the store from keys and values of the state: `row_times` finds the times of
+   windows and sessions, `computed_values` computes what `--value` names, and `json_values` makes
+   JSON.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
    with the whole state, which replaces all rows at once.
@@ -13,5 +15,6 @@ it, and a second mirror ends the first one. A batch that was decided before a cr
 batch of the store then, and is not read again. Nothing here needs Spark, or writes into a
 checkpoint.
 
-Tests: `test_mirror` and `test_mirror_rows` (unit), `test_mirror_copies` (integration).
+Tests: `test_mirror`, `test_mirror_rows`, `test_mirror_times` and `test_mirror_values` (unit),
+`test_mirror_copies` and `test_spark_mirror` (integration).
 """

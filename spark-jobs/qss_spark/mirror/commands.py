@@ -33,7 +33,7 @@ def mirror(
         Path, typer.Argument(help="the checkpoint directory of a streaming query")
     ],
     store: Annotated[
-        str | None, typer.Option(help="copy a part of the state into this KeyValue store")
+        str | None, typer.Option(help="copy a part of the state into this store")
     ] = None,
     operator: Annotated[int | None, typer.Option(min=0, help="the number of the operator")] = None,
     part: Annotated[
@@ -45,6 +45,13 @@ def mirror(
     once: Annotated[  # noqa: FBT002
         bool, typer.Option("--once", help="end with the newest committed batch")
     ] = False,
+    keep_deleted: Annotated[  # noqa: FBT002
+        bool, typer.Option("--keep-deleted", help="rows that the query drops stay in the store")
+    ] = False,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(help="a column of the values, as 'mean=sum_1/count_1'; several times"),
+    ] = None,
     *,
     reached: Reaching,
 ) -> None:
@@ -54,8 +61,12 @@ def mirror(
     batch. A list has exit code 1 where a part of the state cannot be read.
     """
     if store is None:
-        if operator is not None or part is not None or writer is not None or once:
-            raise MalformedRequestError("--operator, --part, --writer and --once go with --store")
+        if any(
+            (operator is not None, part is not None, writer is not None, once, keep_deleted, value)
+        ):
+            raise MalformedRequestError(
+                "--operator, --part, --writer, --once, --keep-deleted and --value go with --store"
+            )
         _list(checkpoint, reached.output)
         return
     follower = StateFollower(checkpoint, operator, part)
@@ -63,7 +74,16 @@ def mirror(
         http = to.http()
         try:
             name = check_writer_name(writer or to.store)
-            copy = StateCopy(follower, http, to.urls, to.store, name, direct=to.direct)
+            copy = StateCopy(
+                follower,
+                http,
+                to.urls,
+                to.store,
+                name,
+                direct=to.direct,
+                keep_deleted=keep_deleted,
+                values=value or (),
+            )
             try:
                 _follow(copy, checkpoint, once=once)
             finally:

@@ -25,8 +25,10 @@ from qss_client.writes.batch import (
 )
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
+from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.follower import Changes, StateFollower
 from qss_spark.mirror.rows import StoreRows
 from qss_spark.sink.positions import read_offsets
@@ -35,6 +37,7 @@ from qss_spark.state.errors import StateGoneError
 _TRIES = 5
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 _BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+_COMPUTED = "="  # Between them and the digest of the computed values.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Written:
 
     batch: int
     rows: int
-    is_whole: bool  # The batch replaced all rows.
+    is_whole: bool  # The rows are the whole state.
 
 
 class StateCopy:
@@ -62,12 +65,25 @@ class StateCopy:
         writer: str,
         *,
         direct: bool = True,
+        keep_deleted: bool = False,
+        values: Sequence[str] = (),
     ) -> None:
-        """Raises MalformedRequestError where the writer belongs to another query."""
+        """Raises MalformedRequestError where the writer belongs to another query.
+
+        keep_deleted: rows whose keys the query drops stay in the store.
+        values: the columns of the store's values, as `ComputedValues` reads them.
+        """
+        self._computed = ComputedValues(values) if values else None
         self._follower = follower
         self._http = http
         self._metadata = discover(http, urls, store, WRITE_LIMITS)
         self._writer = writer
+        self._keep_deleted = keep_deleted
+        if is_session := self._metadata.definition.type is StoreType.SESSION:
+            follower.keep_values()
+        # Sessions may have grown while nothing was copied: they cannot stay beside the newer ones.
+        self._keeps_rows = keep_deleted and not is_session
+        self._has_rows = False  # Of this part of the state.
         self._id = f"{follower.checkpoint.query_id}.{follower.name}"
         self._rows: StoreRows | None = None
         self._run: Run | None = None
@@ -80,6 +96,10 @@ class StateCopy:
                 f"the writer {writer} of store {store} copies {other}, and this is {self._id}: "
                 "give each part of a state its own store"
             )
+        self._has_rows = True
+        begun = held.query_id.rpartition(_BEGUN)[2].partition(_COMPUTED)[0]
+        if held.query_id != self._named(begun):
+            return  # The values were others: the first step begins anew.
         self._open(held.query_id)
         if self._last is not None:
             try:
@@ -109,7 +129,7 @@ class StateCopy:
             changes = self._follower.changes(following)
         except StateGoneError:
             return self._begin()
-        return self._write(self._run, changes, replace=False)
+        return self._write(self._run, changes)
 
     def close(self) -> None:
         """Ends the run: the store need not wait for it. An error of the store is ignored."""
@@ -133,9 +153,15 @@ class StateCopy:
                     raise
             else:
                 break
-        self._encoder(whole)  # A store that cannot take the rows gets no writer.
-        run = self._open(f"{self._id}{_BEGUN}{number}", take_over=True)
-        return self._write(run, whole, replace=True)
+        # A store that cannot take the rows gets no writer.
+        self._encoder(whole).check(whole.changed)
+        run = self._open(self._named(number), take_over=True)
+        return self._write(run, whole)
+
+    def _named(self, begun: int | str) -> str:
+        """The id of a copy in the store, by its first batch: other values are another copy."""
+        computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
+        return f"{self._id}{_BEGUN}{begun}{computed}"
 
     def _open(self, query_id: str, *, take_over: bool = False) -> Run:
         run = open_writer(
@@ -149,9 +175,9 @@ class StateCopy:
         self._run, self._last = run, run.opened.last_batch
         return run
 
-    def _write(self, run: Run, changes: Changes, *, replace: bool) -> Written:
+    def _write(self, run: Run, changes: Changes) -> Written:
         offsets = read_offsets(changes.offsets, self._writer)
-        groups = self._encoder(changes).groups(changes.changed, changes.deleted)
+        groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
         first = next(groups, None)
         second = next(groups, None)
         send: Callable[..., CommitAnswer] = commit
@@ -169,18 +195,24 @@ class StateCopy:
             rows,
             position=offsets.position,
             fingerprint=offsets.fingerprint,
-            replace=replace,
+            replace=changes.is_whole and not (self._keeps_rows and self._has_rows),
         )
-        self._last = changes.batch
+        self._last, self._has_rows = changes.batch, True
         self._follower.take(changes)
-        written = changes.changed.num_rows + len(changes.deleted)
-        return Written(changes.batch, written, replace)
+        gone = 0 if self._keep_deleted else len(changes.deleted)
+        return Written(changes.batch, changes.changed.num_rows + gone, changes.is_whole)
 
     def _encoder(self, changes: Changes) -> StoreRows:
         """Encodes the rows for the store. Raises MalformedRequestError where they do not fit."""
         if self._rows is None:
             key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
-            self._rows = StoreRows(self._metadata.definition, key, value)
+            self._rows = StoreRows(
+                self._metadata.definition,
+                key,
+                value,
+                keep_deleted=self._keep_deleted,
+                computed=self._computed,
+            )
         return self._rows
 
     def _stager(self, run: Run, batch: int) -> Callable[[list[Slice]], list[Staged]]:

@@ -14,6 +14,14 @@ from qss_spark.state.tables import Layout, Shape, keys_of, of_family, table_of
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """What a batch changed in one partition of the state, as bytes."""
+
+    changed: RawState
+    deleted: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What a batch changed: the new values of keys, and the keys that are gone."""
 
@@ -21,15 +29,17 @@ class Changes:
     offsets: bytes  # The entry of the offset log, unchanged.
     changed: pa.Table
     deleted: pa.StructArray
+    before: pa.Table  # The rows that the keys of both had; none where values are not kept.
     partitions: int  # In so many partitions Spark keeps the state after the batch.
-    lists: tuple[RawState, ...] = ()  # The lists after the batch, of each partition.
+    is_whole: bool
+    kept: tuple[Folded, ...] = ()  # The changes of each partition, where values are kept.
 
 
 class StateFollower:
     """Follows one part of the state of a checkpoint.
 
-    Lists are kept in memory: a batch appends to them, and a store has whole values. `take` is
-    called once a batch is written.
+    Lists are kept in memory: a batch appends to them, and a store has whole values. Other values
+    are kept after `keep_values`. `take` is called once a batch is written.
     """
 
     def __init__(self, path: Path, operator: int | None, part: str | None) -> None:
@@ -41,62 +51,79 @@ class StateFollower:
         self.checkpoint = Checkpoint(path)
         self.name = f"{item.operator}.{item.part}" if item.part else str(item.operator)
         self._place: Place = item.place
-        self._lists: tuple[RawState, ...] = ()
+        self._keeps_rows = False
+        self._kept: list[RawState] = []  # Of each partition.
         self._partitions: int | None = None
+
+    def keep_values(self) -> None:
+        """Keeps all values, for `Changes.before`. Called before the first batch."""
+        self._keeps_rows = True
 
     def whole(self, number: int) -> Changes:
         """All keys and values after a committed batch. Raises CheckpointError, StateGoneError."""
-        batch, layout = self._kept(number)
+        batch, layout = self._batch(number)
         states = self._states(batch, layout)
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
             changed=pa.concat_tables([table_of(state, layout) for state in states]),
             deleted=keys_of([], layout),
+            before=table_of({}, layout),
             partitions=batch.partitions,
-            lists=states if self._has_lists else (),
+            is_whole=True,
+            kept=tuple(Folded(state, []) for state in states) if self._keeps else (),
         )
 
     def changes(self, number: int) -> Changes:
         """What a committed batch changed. Raises CheckpointError, StateGoneError."""
-        batch, layout = self._kept(number)
+        batch, layout = self._batch(number)
         if self._partitions not in (None, batch.partitions):
             raise StateGoneError(f"batch {number} has its state in other partitions than before")
-        tables, keys, lists = [], [], []
+        found: list[Folded] = []
+        before: RawState = {}
         for place, part in enumerate(parts_of(batch, self._place)):
             records = changes_of(self.checkpoint, batch, part)
             if layout.family is not None:
                 records = records.of_family(layout.family)
-            held = dict(self._lists[place]) if self._has_lists else {}
-            changed, deleted = _folded(records, held, layout)
-            lists.append(held)
-            tables.append(table_of(changed, layout))
-            keys.append(keys_of(deleted, layout))
+            held = self._kept[place] if self._keeps else {}
+            one = _folded(records, held, layout)
+            found.append(one)
+            if self._keeps_rows:
+                before |= {key: held[key] for key in (*one.changed, *one.deleted) if key in held}
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
-            changed=pa.concat_tables(tables),
-            deleted=pa.concat_arrays(keys),
+            changed=pa.concat_tables([table_of(one.changed, layout) for one in found]),
+            deleted=pa.concat_arrays([keys_of(one.deleted, layout) for one in found]),
+            before=table_of(before, layout),
             partitions=batch.partitions,
-            lists=tuple(lists) if self._has_lists else (),
+            is_whole=False,
+            kept=tuple(found) if self._keeps else (),
         )
 
     def take(self, changes: Changes) -> None:
         """The store has this batch: the next one changes what is after it."""
-        self._lists, self._partitions = changes.lists, changes.partitions
+        self._partitions = changes.partitions
+        if changes.is_whole:
+            self._kept = [one.changed for one in changes.kept]
+            return
+        for state, one in zip(self._kept, changes.kept, strict=True):
+            state |= one.changed
+            for key in one.deleted:
+                state.pop(key, None)
 
     def go_on(self, number: int) -> None:
         """Begins behind a batch that a store already has. Raises StateGoneError."""
-        batch, layout = self._kept(number)
+        batch, layout = self._batch(number)
         self._partitions = batch.partitions
-        if self._has_lists:
-            self._lists = self._states(batch, layout)
+        if self._keeps:
+            self._kept = list(self._states(batch, layout))
 
     @property
-    def _has_lists(self) -> bool:
-        return self._place.shape is Shape.LIST
+    def _keeps(self) -> bool:
+        return self._keeps_rows or self._place.shape is Shape.LIST
 
-    def _kept(self, number: int) -> tuple[Batch, Layout]:
+    def _batch(self, number: int) -> tuple[Batch, Layout]:
         batch = self.checkpoint.batch(number)
         return batch, layout_of(self.checkpoint, batch, self._place)
 
@@ -122,10 +149,10 @@ def _chosen(items: list[Item], operator: int | None, part: str | None) -> Item:
     raise CheckpointError(f"the state {what}: choose one of {there}")
 
 
-def _folded(records: Records, lists: RawState, layout: Layout) -> tuple[RawState, list[bytes]]:
+def _folded(records: Records, held: RawState, layout: Layout) -> Folded:
     """The new values and the keys that are gone: of several records of a key the last one counts.
 
-    `lists` is the state before, if values are lists, and is brought up to date.
+    `held` is the state before, if values are lists.
     """
     data = records.data.tobytes()
     changed: RawState = {}
@@ -137,15 +164,13 @@ def _folded(records: Records, lists: RawState, layout: Layout) -> tuple[RawState
         key, value = data[key_at : key_at + key_size], data[at : at + size]
         if kind == Kind.DELETE:
             changed.pop(key, None)
-            lists.pop(key, None)
             deleted[key] = None
             continue
         if kind == Kind.MERGE:
             if layout.shape is not Shape.LIST:
                 raise CheckpointError("a value is appended to, and is no list: it cannot be read")
-            value = lists.get(key, b"") + value
-        if layout.shape is Shape.LIST:
-            lists[key] = value
+            is_new = key in deleted or key not in held
+            value = changed.get(key, b"" if is_new else held[key]) + value
         changed[key] = value
         deleted.pop(key, None)
-    return changed, list(deleted)
+    return Folded(changed, list(deleted))

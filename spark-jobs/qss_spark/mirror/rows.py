@@ -1,15 +1,11 @@
-"""Makes rows of a KeyValue store from the keys and values of a query's state. Pure.
+"""Makes rows of a store from the keys and values of a query's state. Pure.
 
 A key of one column is that column; several columns are JSON by their names. The columns of a value
-are JSON by their names; where the store's values are no JSON, the only column is the value. In JSON
-times are RFC 3339, bytes are base64, and decimals keep their digits; NaN and infinity are null.
+are JSON by their names; where the store's values are no JSON, the only column is the value. A row
+of a Window or a Session store has its times beside the key.
 """
 
-import base64
-import math
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -22,34 +18,50 @@ from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serdes.registry import serde_of
+from qss_spark.mirror.computed_values import ComputedValues
+from qss_spark.mirror.json_values import json_of
+from qss_spark.mirror.row_times import row_times
 
 _JSON = "json"
 _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
 _ROWS_AT_ONCE = 10_000
-_ToJson = Callable[[Any], Any]
-_Row = tuple[bytes, bytes | None]
+_Id = tuple[Any, ...]  # A serialized key, and the times of its row in milliseconds.
 _ENCODE = msgspec.json.encode
 
 
 class StoreRows:
     """Encodes the rows of one store."""
 
-    def __init__(self, definition: StoreDefinition, key: pa.StructType, value: pa.DataType) -> None:
-        """`key` and `value` are the types of the state's. Raises MalformedRequestError."""
-        if definition.type is not StoreType.KEY_VALUE:
-            raise MalformedRequestError(
-                f"store {definition.name} is a {definition.type} store: state is copied into "
-                "KeyValue stores alone"
-            )
+    def __init__(
+        self,
+        definition: StoreDefinition,
+        key: pa.StructType,
+        value: pa.DataType,
+        *,
+        keep_deleted: bool = False,
+        computed: ComputedValues | None = None,
+    ) -> None:
+        """`key` and `value` are the types of the state's. Raises MalformedRequestError.
+
+        keep_deleted: rows whose keys the query drops are not deleted.
+        computed: the columns of the values, instead of those of the state.
+        """
+        self._times = row_times(definition, key, value)
+        self._computed = computed
+        if computed is not None:
+            value = computed.type_of(value)
+        self._is_session = definition.type is StoreType.SESSION
+        self._keep_deleted = keep_deleted
         if definition.partitioner is not Partitioner.MURMUR2:
             raise MalformedRequestError(
                 f"the writer of store {definition.name} chooses partitions, and state has none"
             )
         self._partitions = definition.partitions
         self._key, self._value = serde_of(definition.key_serde), serde_of(definition.value_serde)
-        columns = _flat_type(key)
-        self._is_nested, self._is_json_key = _is_nested(key), definition.key_serde == _JSON
-        self._key_json, self._value_json = _json_of(columns), _json_of(value)
+        columns = _flat_type(self._times.key)
+        self._is_nested = _is_nested(self._times.key)
+        self._is_json_key = definition.key_serde == _JSON
+        self._key_json, self._value_json = json_of(columns), json_of(value)
         if columns.num_fields > 1 and not self._is_json_key:
             names = ", ".join(one.name for one in columns)
             raise MalformedRequestError(
@@ -63,22 +75,56 @@ class StoreRows:
                 f"{definition.value_serde}"
             )
 
-    def groups(self, changed: pa.Table, deleted: pa.StructArray) -> Iterator[list[Slice]]:
-        """The slices of all rows, group after group; at most one slice of a partition in each."""
-        held: list[_Row] = []
+    def check(self, rows: pa.Table) -> None:
+        """Raises MalformedRequestError for rows whose times the store does not take."""
+        for batch in rows.to_batches():
+            self._times.times_of(batch.column("key"), batch.column("value"))
+
+    def groups(
+        self, changed: pa.Table, deleted: pa.StructArray, before: pa.Table
+    ) -> Iterator[list[Slice]]:
+        """The slices of all rows, group after group; at most one slice of a partition in each.
+
+        `before` has the rows that the changed and the deleted keys had: a session that ends at
+        another time is another row of its store. Raises MalformedRequestError as `check`.
+        """
+        ids: list[_Id] = []
+        values: list[bytes | None] = []
+        new: set[_Id] = set()
         size = 0
         fitting = changed.num_rows * _GROUP_BYTES_MAX // max(1, changed.nbytes)
         for batch in changed.to_batches(max_chunksize=max(1, min(_ROWS_AT_ONCE, fitting))):
-            keys = self._encoded_keys(batch.column("key").to_pylist())
-            values = self._encoded_values(batch.column("value").to_pylist())
-            held += zip(keys, values, strict=True)
-            size += sum(map(len, keys)) + sum(map(len, values))
+            found = self._ids(batch.column("key"), batch.column("value"))
+            encoded = self._encoded_values(batch.column("value"))
+            ids += found
+            values += encoded
+            if self._is_session:
+                new.update(found)
+            size += sum(len(one[0]) for one in found) + sum(map(len, encoded))
             if size >= _GROUP_BYTES_MAX:
-                yield self._slices(held)
-                held, size = [], 0
-        held += ((key, None) for key in self._encoded_keys(deleted.to_pylist()))
-        if held:
-            yield self._slices(held)
+                yield self._slices(ids, values)
+                ids, values, size = [], [], 0
+        ids += self._gone(new, deleted, before)
+        values += [None] * (len(ids) - len(values))
+        if ids:
+            yield self._slices(ids, values)
+
+    def _gone(self, new: set[_Id], deleted: pa.StructArray, before: pa.Table) -> Iterable[_Id]:
+        """The rows that leave the store: `new` has those that this batch writes."""
+        if not self._is_session:
+            return [] if self._keep_deleted else self._ids(deleted, None)
+        old = [
+            one
+            for batch in before.to_batches()
+            for one in self._ids(batch.column("key"), batch.column("value"))
+            if one not in new
+        ]
+        return _grown(old, new) if self._keep_deleted else old
+
+    def _ids(self, keys: pa.StructArray, values: pa.StructArray | None) -> list[_Id]:
+        times = self._times.times_of(keys, values)
+        encoded = self._encoded_keys(self._times.keys_of(keys).to_pylist())
+        return list(zip(encoded, *(one.to_pylist() for one in times), strict=True))
 
     def _encoded_keys(self, keys: list[dict[str, Any]]) -> list[bytes]:
         flat = [self._flat(key) for key in keys]
@@ -96,8 +142,10 @@ class StoreRows:
             columns = self._key_json(columns)
         return columns if len(columns) > 1 else next(iter(columns.values()))
 
-    def _encoded_values(self, values: list[Any]) -> list[bytes]:
-        shown = values if self._value_json is None else list(map(self._value_json, values))
+    def _encoded_values(self, values: pa.Array) -> list[bytes]:
+        shown = (values if self._computed is None else self._computed.of(values)).to_pylist()
+        if self._value_json is not None:
+            shown = list(map(self._value_json, shown))
         if self._is_json:
             return [_ENCODE(one) for one in shown]
         return [self._only(one) for one in shown]
@@ -111,22 +159,36 @@ class StoreRows:
             )
         return self._value.encode(self._value.from_json(only))
 
-    def _slices(self, rows: list[_Row]) -> list[Slice]:
+    def _slices(self, ids: list[_Id], values: list[bytes | None]) -> list[Slice]:
         """One slice for each partition, its rows in the order of their keys."""
-        keys = pa.array([key for key, _ in rows], pa.binary())
-        table = pa.table(
-            {
-                "partition": partitions_of(keys, self._partitions),
-                "key": keys,
-                "value": pa.array([value for _, value in rows], pa.binary()),
-            }
-        ).sort_by([("partition", "ascending"), ("key", "ascending")])
+        found, *times = zip(*ids, strict=True)
+        keys = pa.array(found, pa.binary())
+        columns = {
+            "partition": partitions_of(keys, self._partitions),
+            "key": keys,
+            "value": pa.array(values, pa.binary()),
+        }
+        for name, one in zip(self._times.names, times, strict=True):
+            columns[name] = pa.array(one, pa.int64())
+        table = pa.table(columns).sort_by([("partition", "ascending"), ("key", "ascending")])
         numbers = table.column("partition").to_numpy()
         bounds = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(numbers)]
         return [
             encode_slice(int(numbers[first]), table.slice(first, end - first).drop(["partition"]))
             for first, end in pairwise(bounds)
         ]
+
+
+def _grown(old: Iterable[_Id], new: Iterable[_Id]) -> list[_Id]:
+    """The sessions that are parts of a new session of their key; others have ended."""
+    by_key: dict[bytes, list[tuple[int, int]]] = {}
+    for key, start, end in new:
+        by_key.setdefault(key, []).append((start, end))
+    return [
+        (key, start, end)
+        for key, start, end in old
+        if any(first <= start and end <= last for first, last in by_key.get(key, ()))
+    ]
 
 
 # --- Columns
@@ -143,60 +205,3 @@ def _is_nested(key: pa.StructType) -> bool:
         return False
     names = [inner.name for one in key for inner in one.type]
     return len(names) == len(set(names))
-
-
-def _json_of(kind: pa.DataType) -> _ToJson | None:
-    """What makes JSON of a value of Arrow; None where it is JSON already."""
-    if pa.types.is_struct(kind):
-        return _struct_json({one.name: _json_of(one.type) for one in kind})
-    if pa.types.is_list(kind):
-        element = _json_of(kind.value_type)
-        return None if element is None else _nullable(lambda held: list(map(element, held)))
-    if pa.types.is_map(kind):
-        name, item = _json_of(kind.key_type), _json_of(kind.item_type)
-        return _nullable(
-            lambda held: {_text(key, name): item(one) if item else one for key, one in held}
-        )
-    if pa.types.is_timestamp(kind):
-        return _nullable(_time)
-    if pa.types.is_date(kind):
-        return _nullable(date.isoformat)
-    if pa.types.is_binary(kind):
-        return _nullable(lambda held: base64.b64encode(held).decode())
-    if pa.types.is_floating(kind):
-        return _nullable(lambda held: held if math.isfinite(held) else None)
-    if pa.types.is_decimal(kind):
-        return _nullable(_number)
-    return None
-
-
-def _struct_json(members: dict[str, _ToJson | None]) -> _ToJson | None:
-    """Changes only the members that are no JSON."""
-    changing = {name: made for name, made in members.items() if made is not None}
-    if not changing:
-        return None
-    return _nullable(
-        lambda held: {**held, **{name: made(held[name]) for name, made in changing.items()}}
-    )
-
-
-def _nullable(made: _ToJson) -> _ToJson:
-    return lambda held: None if held is None else made(held)
-
-
-def _number(value: Decimal) -> Any:
-    """The digits of a decimal, all of them and without an exponent."""
-    return msgspec.Raw(f"{value:f}".encode())
-
-
-def _time(value: datetime) -> str:
-    """The time as RFC 3339 has it, with as many digits of a second as it needs."""
-    is_zoned = value.tzinfo is not None
-    plain = value.astimezone(UTC).replace(tzinfo=None) if is_zoned else value
-    return f"{plain.isoformat()}{'Z' if is_zoned else ''}"
-
-
-def _text(key: Any, made: _ToJson | None) -> str:
-    """A key of a map as the name of a member."""
-    shown = key if made is None else made(key)
-    return shown if isinstance(shown, str) else _ENCODE(shown).decode()

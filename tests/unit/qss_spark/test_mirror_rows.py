@@ -33,7 +33,7 @@ def rows_of(
     deleted = pa.array([one for one, gone in rows if gone is None], key)
     made = StoreRows(make_definition(4, **definition), key, value)
     found: dict[bytes, bytes | None] = {}
-    for group in made.groups(changed, deleted):
+    for group in made.groups(changed, deleted, changed.slice(0, 0)):
         for one in group:
             (decoded,) = decode_chunk(bytes(one.data), 4)
             for batch in decoded.batches:
@@ -126,7 +126,9 @@ def test_the_only_column_of_a_value_is_the_value_of_a_store_without_json() -> No
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        ({"type": StoreType.WINDOW}, "is a Window store"),
+        ({"type": StoreType.VERSIONED}, "is a Versioned store"),
+        ({"type": StoreType.WINDOW}, "is a Window store, and the keys of this state have no"),
+        ({"type": StoreType.SESSION}, "is a Session store, and this state has no session windows"),
         ({"partitioner": Partitioner.EXPLICIT}, "chooses partitions"),
     ],
 )
@@ -149,6 +151,6 @@ def test_many_rows_go_in_several_groups() -> None:
         }
     )
     made = StoreRows(definition, KEY, pa.struct([("v", pa.string())]))
-    groups = list(made.groups(changed, pa.array([], KEY)))
+    groups = list(made.groups(changed, pa.array([], KEY), changed.slice(0, 0)))
     assert len(groups) == 3
     assert sum(one.records for group in groups for one in group) == rows
