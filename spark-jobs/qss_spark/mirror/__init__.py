@@ -12,9 +12,9 @@
 
 The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind
 it, and a second mirror ends the first one. A batch that was decided before a crash is the last
-batch of the store then, and is not read again. Nothing here needs Spark, or writes into a
-checkpoint.
+batch of the store then, and is not read again. Nothing here writes into a checkpoint, and a copy
+needs no Spark. `verification` compares a store with the rows of Spark's reader (`spark_rows`).
 
 Tests: `test_mirror`, `test_mirror_rows`, `test_mirror_times` and `test_mirror_values` (unit),
-`test_mirror_copies` and `test_spark_mirror` (integration).
+`test_mirror_copies`, `test_mirror_verified` and `test_spark_mirror` (integration).
 """

@@ -1,6 +1,7 @@
 """The command `qss mirror`: what the state of a Spark query has, and a copy of it in a store."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +11,26 @@ from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.options import connection_of
 from qss_client.cli.printing import Output, print_rows
 from qss_client.clock import Clock, SystemClock
+from qss_client.http.retries import RetryLimits
+from qss_client.store import Store
+from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError
 from qss_core.wire.writer_reports import check_writer_name
+from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.copy import StateCopy
 from qss_spark.mirror.follower import StateFollower
+from qss_spark.mirror.rows import StoreRows
+from qss_spark.mirror.spark_rows import read_by_spark
+from qss_spark.mirror.verification import copied_batch
+from qss_spark.mirror.verification import verify as verify_rows
+from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.inventory import Inventory, Item
 from qss_spark.state.tables import Shape
 from qss_spark.state.types import Field, text_of, unique_names
 
 _POLL_S = 0.01
 _RENEW_S = 60.0
+_READ_S = 60.0  # For each page of a comparison.
 _COLUMNS = ["operator", "name", "part", "key", "value", "rows", "reason"]
 
 
@@ -52,44 +63,94 @@ def mirror(
         list[str] | None,
         typer.Option(help="a column of the values, as 'mean=sum_1/count_1'; several times"),
     ] = None,
+    verify: Annotated[  # noqa: FBT002
+        bool, typer.Option("--verify", help="compare all rows of the store with Spark's own reader")
+    ] = False,
+    status: Annotated[  # noqa: FBT002
+        bool, typer.Option("--status", help="say how far the store is behind the query")
+    ] = False,
     *,
     reached: Reaching,
 ) -> None:
     """List the state of a Spark query, or copy a part of it into a store while the query runs.
 
     The checkpoint is only read. A copy goes on until Ctrl-C, and started again behind its last
-    batch. A list has exit code 1 where a part of the state cannot be read.
+    batch. A list has exit code 1 where a part of the state cannot be read, and a comparison where
+    a row differs.
     """
     if store is None:
-        if any(
-            (operator is not None, part is not None, writer is not None, once, keep_deleted, value)
-        ):
+        alone = (operator is not None, part is not None, writer is not None, once, keep_deleted)
+        if any((*alone, value, verify, status)):
             raise MalformedRequestError(
-                "--operator, --part, --writer, --once, --keep-deleted and --value go with --store"
+                "--operator, --part, --writer, --once, --keep-deleted, --value, --verify and "
+                "--status go with --store"
             )
         _list(checkpoint, reached.output)
         return
+    if once + verify + status > 1:
+        raise MalformedRequestError("--once, --verify and --status: give one of them")
     follower = StateFollower(checkpoint, operator, part)
-    with connection_of(store, reached.place, writes=True) as to:
-        http = to.http()
-        try:
-            name = check_writer_name(writer or to.store)
-            copy = StateCopy(
-                follower,
-                http,
-                to.urls,
-                to.store,
-                name,
-                direct=to.direct,
-                keep_deleted=keep_deleted,
-                values=value or (),
-            )
-            try:
-                _follow(copy, checkpoint, once=once)
-            finally:
-                copy.close()
-        finally:
-            http.close()
+    with connection_of(store, reached.place, writes=True) as to, closing(to.http()) as http:
+        name = check_writer_name(writer or to.store)
+        if verify or status:
+            writers = list_writers(http, to.urls, to.store, direct=to.direct)
+            copied = copied_batch(follower, writers, name)
+            if status:
+                _tell_status(follower.checkpoint, to.store, copied, reached.output)
+                return
+            with to.client(RetryLimits(deadline_s=_READ_S), raw=True) as client:
+                computed = ComputedValues(value) if value else None
+                _verify(follower, client, copied, keep_deleted=keep_deleted, computed=computed)
+            return
+        copy = StateCopy(
+            follower,
+            http,
+            to.urls,
+            to.store,
+            name,
+            direct=to.direct,
+            keep_deleted=keep_deleted,
+            values=value or (),
+        )
+        with closing(copy):
+            _follow(copy, follower.checkpoint, once=once)
+
+
+def _verify(
+    follower: StateFollower,
+    client: Store,
+    batch: int,
+    *,
+    keep_deleted: bool,
+    computed: ComputedValues | None,
+) -> None:
+    columns = follower.columns_of(batch)
+    key, value = (columns.field(name).type for name in ("key", "value"))
+    rows = StoreRows(client.metadata().definition, key, value, computed=computed)
+    by_spark = read_by_spark(follower.checkpoint.path, batch, follower.place, columns)
+    verdict = verify_rows(by_spark, client, batch, rows, keep_deleted=keep_deleted)
+    if not verdict.unlike:
+        typer.echo(f"batch {batch}: {verdict.rows} rows, all as Spark reads them")
+        return
+    typer.echo("\n".join(verdict.differences))
+    typer.echo(f"batch {batch}: {verdict.unlike} rows differ from the {verdict.rows} of Spark")
+    raise typer.Exit(1)
+
+
+def _tell_status(checkpoint: Checkpoint, store: str, batch: int, output: Output) -> None:
+    newest = checkpoint.newest()
+    committed_ms = checkpoint.committed_ms(batch + 1)
+    behind_ms = 0 if newest == batch else None
+    if newest > batch and committed_ms is not None:
+        behind_ms = max(0, SystemClock().wall_ms() - committed_ms)
+    told = {
+        "store": store,
+        "batch": batch,
+        "committed": newest,
+        "batchesBehind": max(0, newest - batch),
+        "behindMs": behind_ms,
+    }
+    print_rows([told], output, list(told))
 
 
 def _list(checkpoint: Path, output: Output) -> None:
@@ -107,7 +168,7 @@ def _list(checkpoint: Path, output: Output) -> None:
         raise typer.Exit(1)
 
 
-def _follow(copy: StateCopy, checkpoint: Path, *, once: bool) -> None:
+def _follow(copy: StateCopy, checkpoint: Checkpoint, *, once: bool) -> None:
     clock = SystemClock()
     heard_s = clock.monotonic_s()
     if copy.last is not None:
@@ -128,11 +189,10 @@ def _follow(copy: StateCopy, checkpoint: Path, *, once: bool) -> None:
         time.sleep(_POLL_S)  # noqa: TID251 Spark tells nobody that it has committed a batch.
 
 
-def _since_commit(checkpoint: Path, batch: int, clock: Clock) -> str:
+def _since_commit(checkpoint: Checkpoint, batch: int, clock: Clock) -> str:
     """The time since Spark committed a batch, as text."""
-    try:
-        committed_ms = (checkpoint / "commits" / str(batch)).stat().st_mtime_ns // 1_000_000
-    except OSError:
+    committed_ms = checkpoint.committed_ms(batch)
+    if committed_ms is None:
         return "Spark has deleted its commit"
     return f"{max(0, clock.wall_ms() - committed_ms)} ms after its commit"
 

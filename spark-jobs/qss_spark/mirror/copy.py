@@ -36,7 +36,7 @@ from qss_spark.state.errors import StateGoneError
 
 _TRIES = 5
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
-_BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
 _COMPUTED = "="  # Between them and the digest of the computed values.
 
 
@@ -91,13 +91,13 @@ class StateCopy:
         known = {one.name: one for one in list_writers(http, urls, store, direct=direct)}
         if (held := known.get(writer)) is None:
             return
-        if (other := held.query_id.partition(_BEGUN)[0]) != self._id:
+        if (other := held.query_id.partition(BEGUN)[0]) != self._id:
             raise MalformedRequestError(
                 f"the writer {writer} of store {store} copies {other}, and this is {self._id}: "
                 "give each part of a state its own store"
             )
         self._has_rows = True
-        begun = held.query_id.rpartition(_BEGUN)[2].partition(_COMPUTED)[0]
+        begun = held.query_id.rpartition(BEGUN)[2].partition(_COMPUTED)[0]
         if held.query_id != self._named(begun):
             return  # The values were others: the first step begins anew.
         self._open(held.query_id)
@@ -161,7 +161,7 @@ class StateCopy:
     def _named(self, begun: int | str) -> str:
         """The id of a copy in the store, by its first batch: other values are another copy."""
         computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
-        return f"{self._id}{_BEGUN}{begun}{computed}"
+        return f"{self._id}{BEGUN}{begun}{computed}"
 
     def _open(self, query_id: str, *, take_over: bool = False) -> Run:
         run = open_writer(

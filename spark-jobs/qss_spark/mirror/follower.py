@@ -50,7 +50,7 @@ class StateFollower:
             raise CheckpointError(item.reason or "its columns are not known")
         self.checkpoint = Checkpoint(path)
         self.name = f"{item.operator}.{item.part}" if item.part else str(item.operator)
-        self._place: Place = item.place
+        self.place: Place = item.place
         self._keeps_rows = False
         self._kept: list[RawState] = []  # Of each partition.
         self._partitions: int | None = None
@@ -81,7 +81,7 @@ class StateFollower:
             raise StateGoneError(f"batch {number} has its state in other partitions than before")
         found: list[Folded] = []
         before: RawState = {}
-        for place, part in enumerate(parts_of(batch, self._place)):
+        for place, part in enumerate(parts_of(batch, self.place)):
             records = changes_of(self.checkpoint, batch, part)
             if layout.family is not None:
                 records = records.of_family(layout.family)
@@ -100,6 +100,11 @@ class StateFollower:
             is_whole=False,
             kept=tuple(found) if self._keeps else (),
         )
+
+    def columns_of(self, number: int) -> pa.Schema:
+        """The columns `key` and `value` of the part after a committed batch."""
+        _, layout = self._batch(number)
+        return table_of({}, layout).schema
 
     def take(self, changes: Changes) -> None:
         """The store has this batch: the next one changes what is after it."""
@@ -121,16 +126,16 @@ class StateFollower:
 
     @property
     def _keeps(self) -> bool:
-        return self._keeps_rows or self._place.shape is Shape.LIST
+        return self._keeps_rows or self.place.shape is Shape.LIST
 
     def _batch(self, number: int) -> tuple[Batch, Layout]:
         batch = self.checkpoint.batch(number)
-        return batch, layout_of(self.checkpoint, batch, self._place)
+        return batch, layout_of(self.checkpoint, batch, self.place)
 
     def _states(self, batch: Batch, layout: Layout) -> tuple[RawState, ...]:
         return tuple(
             of_family(raw_state(self.checkpoint, batch, part), layout.family)
-            for part in parts_of(batch, self._place)
+            for part in parts_of(batch, self.place)
         )
 
 

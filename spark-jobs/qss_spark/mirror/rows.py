@@ -126,6 +126,12 @@ class StoreRows:
         encoded = self._encoded_keys(self._times.keys_of(keys).to_pylist())
         return list(zip(encoded, *(one.to_pylist() for one in times), strict=True))
 
+    def encoded(self, table: pa.Table) -> Iterator[tuple[_Id, bytes]]:
+        """The serialized key and the times of each row, and its serialized value."""
+        for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            keys, values = batch.column("key"), batch.column("value")
+            yield from zip(self._ids(keys, values), self._encoded_values(values), strict=True)
+
     def _encoded_keys(self, keys: list[dict[str, Any]]) -> list[bytes]:
         flat = [self._flat(key) for key in keys]
         if self._is_json_key:

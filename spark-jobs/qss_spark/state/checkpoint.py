@@ -87,6 +87,13 @@ class Checkpoint:
         """Whether a batch is over, and Spark still knows it."""
         return (self.path / "commits" / str(number)).exists()
 
+    def committed_ms(self, number: int) -> int | None:
+        """When Spark committed a batch, in milliseconds since 1970; None where it is not there."""
+        try:
+            return (self.path / "commits" / str(number)).stat().st_mtime_ns // 1_000_000
+        except OSError:
+            return None
+
     def offsets(self, number: int) -> bytes:
         """The entry of a batch in the offset log. Raises StateGoneError."""
         return _read(self.path / "offsets" / str(number))

@@ -1,0 +1,90 @@
+"""Reads a part of a query's state with Spark's own reader, in the columns of `state.tables`.
+
+The reader is the data source `statestore`. Only this module of the package needs Spark.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from qss_core.errors import MalformedRequestError
+from qss_spark.state.inventory import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+_DEFAULT = "default"
+
+
+def read_by_spark(checkpoint: Path, batch: int, place: Place, columns: pa.Schema) -> pa.Table:
+    """The keys and values of a place after a batch, cast to `columns`: `key` and `value`.
+
+    Raises MalformedRequestError where Spark is not installed, or cannot read the state.
+    """
+    try:
+        from qss_spark.session import SHORT_RUN, local_session
+    except ImportError as error:
+        raise MalformedRequestError(
+            "a comparison needs Spark: pip install 'queryable-state[cli,mirror,spark]'"
+        ) from error
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    session = local_session("qss-mirror-verify", configuration=SHORT_RUN)
+    try:
+        frame = _frame(session, checkpoint, batch, place)
+        return pa.table(_renamed(frame, columns).toArrow()).cast(columns)
+    except (PySparkException, Py4JError) as error:
+        said = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
+        raise MalformedRequestError(
+            f"Spark cannot read the state of batch {batch}: {said}"
+        ) from error
+    finally:
+        session.stop()
+
+
+def _frame(session: "SparkSession", checkpoint: Path, batch: int, place: Place) -> "DataFrame":
+    options = {"batchId": str(batch), "operatorId": str(place.operator.number)}
+    if place.schema.name != _DEFAULT:
+        options |= {"stateVarName": place.schema.name, "flattenCollectionTypes": "false"}
+    elif place.store.name != _DEFAULT:
+        options["storeName"] = place.store.name
+    return session.read.format("statestore").options(**options).load(str(checkpoint))
+
+
+def _renamed(frame: "DataFrame", columns: pa.Schema) -> "DataFrame":
+    """The columns `key` and `value`, with the names of `columns`: Spark's names may repeat."""
+    from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
+
+    types = {one.name: one.dataType for one in frame.schema}
+    found = [name for name in frame.columns if name != "partition_id"]
+    key, value = found[:-1], found[-1]
+    wanted_key, wanted_value = (columns.field(name).type for name in ("key", "value"))
+    if len(key) > 1:  # The grouping key and the key of the user's map.
+        parts = [
+            F.col(name).cast(_named(types[name], one.type)).alias(one.name)
+            for name, one in zip(key, wanted_key, strict=True)
+        ]
+        made = F.struct(*parts)
+    else:
+        made = F.col(key[0]).cast(_named(types[key[0]], wanted_key))
+    kept = F.col(value).cast(_named(types[value], wanted_value))
+    return frame.select(made.alias("key"), kept.alias("value"))
+
+
+def _named(kind: "DataType", wanted: pa.DataType) -> "DataType":
+    """Spark's type with the names of an Arrow type; the members of a row keep their order."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    if isinstance(kind, ArrayType) and pa.types.is_list(wanted):
+        return ArrayType(_named(kind.elementType, wanted.value_type), kind.containsNull)
+    if isinstance(kind, StructType) and pa.types.is_struct(wanted):
+        return StructType(
+            [
+                StructField(one.name, _named(held.dataType, one.type), held.nullable)
+                for held, one in zip(kind, wanted, strict=True)
+            ]
+        )
+    return kind
