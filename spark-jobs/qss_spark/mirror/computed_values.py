@@ -120,7 +120,7 @@ class _Expression:
         raise AssertionError(f"the node {node!r} was checked")
 
     def _number(self, node: ast.expr, columns: dict[str, pa.Array], rows: int) -> pa.Array:
-        """Whole numbers or doubles."""
+        """The type of a number: whole or double."""
         found = self._computed(node, columns, rows)
         if pa.types.is_integer(found.type):
             return found.cast(_LONG)
