@@ -378,8 +378,9 @@ def test_the_command_copies_to_the_newest_batch_and_closes_its_run(
     asked = ("mirror", str(query.path), "--store", cluster.store, "--once")
     done = terminal.run(*asked)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"batch {query.batches[-1]}: the whole state, 12 rows, ")
-    assert terminal.run(*asked).out == f"the store has batch {query.batches[-1]}\n"
+    newest = f"batch {query.batches[-1]}"
+    assert done.out.startswith(f"{cluster.store}: {newest}: the whole state, 12 rows, ")
+    assert terminal.run(*asked).out == f"{cluster.store}: the store has {newest}\n"
     (writer,) = terminal.json("writers", cluster.store)
     assert writer["state"] == "closed"
     refused = terminal.run("mirror", str(query.path), "--part", "x")

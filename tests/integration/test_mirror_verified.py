@@ -16,7 +16,7 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.model import StoreType
 from qss_spark.mirror.copy import StateCopy
 from qss_spark.mirror.follower import StateFollower
-from qss_spark.mirror.rows import StoreRows
+from qss_spark.mirror.rows.store_rows import StoreRows
 from qss_spark.mirror.verification import Verdict, verify
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
@@ -100,7 +100,7 @@ def test_the_command_compares_with_sparks_own_reader(copied: Copied) -> None:
     command = [sys.executable, "-m", "qss_client", "mirror", str(checkpoint)]
     asked = [*command, "--url", cluster.url, "--store", cluster.store, "--verify"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout == "batch 3: 5 rows, all as Spark reads them\n", done.stderr
+    assert done.stdout == "words: batch 3: 5 rows, all as Spark reads them\n", done.stderr
     assert done.returncode == 0
 
 

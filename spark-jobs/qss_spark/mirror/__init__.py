@@ -1,20 +1,21 @@
-"""Copies the state of a Spark query into a store, batch by batch and exactly once.
+"""Copies the state of a Spark query into stores, batch by batch and exactly once.
 
-1. `commands` has `qss mirror`: it lists the state of a checkpoint, or follows one part of it.
+1. `commands` has `qss mirror`: `listing` lists the state of a checkpoint, and parts of it are
+   copied as options or a file of several stores say (`wanted`).
 2. `follower` begins with the whole state of the newest committed batch, and then reads what each
-   further batch changed. It is the only module here that reads a checkpoint, by `state`.
-3. `rows` makes rows of the store from keys and values of the state: `row_times` finds the times of
-   windows and sessions, `computed_values` computes what `--value` names, and `json_values` makes
-   JSON.
+   further batch changed, by `state`.
+3. `rows` makes rows of a store from keys and values of the state.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
    with the whole state, which replaces all rows at once.
+5. `following` goes on with the copies of all stores (`group`), tells each batch, and keeps
+   `metrics`.
 
 The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind
 it, and a second mirror ends the first one. A batch that was decided before a crash is the last
 batch of the store then, and is not read again. Nothing here writes into a checkpoint, and a copy
 needs no Spark. `verification` compares a store with the rows of Spark's reader (`spark_rows`).
 
-Tests: `test_mirror`, `test_mirror_rows`, `test_mirror_times` and `test_mirror_values` (unit),
-`test_mirror_copies`, `test_mirror_verified` and `test_spark_mirror` (integration).
+Tests: `test_mirror` and those beside it (unit), `test_mirror_copies`, `test_mirror_stores`,
+`test_mirror_verified` and `test_spark_mirror` (integration).
 """

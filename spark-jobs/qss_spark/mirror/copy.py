@@ -28,9 +28,9 @@ from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
-from qss_spark.mirror.computed_values import ComputedValues
 from qss_spark.mirror.follower import Changes, StateFollower
-from qss_spark.mirror.rows import StoreRows
+from qss_spark.mirror.rows.computed_values import ComputedValues
+from qss_spark.mirror.rows.store_rows import StoreRows
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError
 
@@ -67,12 +67,15 @@ class StateCopy:
         direct: bool = True,
         keep_deleted: bool = False,
         values: Sequence[str] = (),
+        staged: Callable[[int, int], object] = lambda *_: None,
     ) -> None:
         """Raises MalformedRequestError where the writer belongs to another query.
 
         keep_deleted: rows whose keys the query drops stay in the store.
         values: the columns of the store's values, as `ComputedValues` reads them.
+        staged: called with the rows of a large batch that are staged, and all of them.
         """
+        self._staged = staged
         self._computed = ComputedValues(values) if values else None
         self._follower = follower
         self._http = http
@@ -108,6 +111,11 @@ class StateCopy:
                 self._last = None  # The first step begins anew.
 
     @property
+    def needs_whole(self) -> bool:
+        """Whether the next step begins with the whole state."""
+        return self._run is None or self._last is None
+
+    @property
     def last(self) -> int | None:
         """The newest batch that the store has; None before the first one."""
         return self._last
@@ -118,7 +126,7 @@ class StateCopy:
         Begins with the whole state, and begins anew where Spark has deleted what is needed.
         """
         checkpoint = self._follower.checkpoint
-        if self._run is None or self._last is None:
+        if self._run is None or self._last is None:  # As `needs_whole`.
             return self._begin()
         if checkpoint.newest() <= self._last:
             return None
@@ -185,7 +193,8 @@ class StateCopy:
         if first is not None and second is None and _is_small(first):
             send, rows = write_batch, first
         else:
-            stage_group = self._stager(run, changes.batch)
+            of = changes.changed.num_rows + len(changes.deleted)
+            stage_group = self._stager(run, changes.batch, of)
             found = (group for group in (first, second, *groups) if group is not None)
             rows = [one for group in found for one in stage_group(group)]
         send(
@@ -215,9 +224,18 @@ class StateCopy:
             )
         return self._rows
 
-    def _stager(self, run: Run, batch: int) -> Callable[[list[Slice]], list[Staged]]:
+    def _stager(self, run: Run, batch: int, of: int) -> Callable[[list[Slice]], list[Staged]]:
         attempt, number = name_attempt(0, uuid.uuid4().int >> 96), iter(range(1 << 31))
-        return lambda group: stage(self._http, run, batch, name_group(attempt, next(number)), group)
+        rows = 0
+
+        def stage_group(group: list[Slice]) -> list[Staged]:
+            nonlocal rows
+            found = stage(self._http, run, batch, name_group(attempt, next(number)), group)
+            rows += sum(one.records for one in group)
+            self._staged(rows, of)
+            return found
+
+        return stage_group
 
 
 def _is_small(group: list[Slice]) -> bool:

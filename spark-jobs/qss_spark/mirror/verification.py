@@ -16,7 +16,7 @@ from qss_core.serdes.registry import Serde, serde_of
 from qss_core.wire.writer_reports import WriterReport
 from qss_spark.mirror.copy import BEGUN
 from qss_spark.mirror.follower import StateFollower
-from qss_spark.mirror.rows import StoreRows
+from qss_spark.mirror.rows.store_rows import StoreRows
 
 _SHOWN = 10
 _JSON = "json"

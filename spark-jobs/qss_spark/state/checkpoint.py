@@ -60,6 +60,7 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         """Raises CheckpointError where the directory is no checkpoint."""
         self.path = path
+        self.read_bytes = 0  # Of the files with changes that were read so far.
         if not path.is_dir():
             raise CheckpointError(f"{path} is no directory")
         if missing := [name for name in _LOGS if not (path / name).is_dir()]:

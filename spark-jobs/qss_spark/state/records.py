@@ -46,6 +46,7 @@ class Records:
     key_sizes: Offsets
     values: Offsets
     value_sizes: Offsets
+    size: int = 0  # Of the file.
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -121,8 +122,12 @@ def _records(data: bytes, at: int, *, has_types: bool) -> Records:
     found = np.array(places, dtype=np.int64).reshape(-1, 4)
     if Kind.DELETE_RANGE in kinds:
         raise CheckpointError("the file deletes ranges of keys, which cannot be followed")
+    keys, key_sizes, values, value_sizes = (np.ascontiguousarray(column) for column in found.T)
     return Records(
         np.frombuffer(data, dtype=np.uint8),
         np.frombuffer(bytes(kinds), dtype=np.uint8),
-        *(np.ascontiguousarray(column) for column in found.T),
+        keys,
+        key_sizes,
+        values,
+        value_sizes,
     )

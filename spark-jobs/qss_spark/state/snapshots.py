@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,7 +117,9 @@ def _changes(
     file_id = _file_id(checkpoint, batch, part, version)
     for one in files:
         if (one.version, one.kind, one.file_id) == (version, kind, file_id):
-            return read_changes(one.path, batch)
+            found = read_changes(one.path, batch)
+            checkpoint.read_bytes += found.size
+            return found
     directory = checkpoint.store_directory(part.operator, part.partition, part.store)
     if batch.is_rocksdb and any(one.version == version and one.kind == "zip" for one in files):
         raise CheckpointError(
@@ -140,7 +142,8 @@ def read_changes(path: Path, batch: Batch) -> Records:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     try:
         raw = decompress(data, batch.codec)
-        return records_of_changelog(raw) if batch.is_rocksdb else records_of_delta(raw)
+        found = records_of_changelog(raw) if batch.is_rocksdb else records_of_delta(raw)
+        return replace(found, size=len(data))
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error.message}") from error
 

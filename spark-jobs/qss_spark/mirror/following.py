@@ -1,0 +1,107 @@
+"""Follows a query with its copies until Ctrl-C, and tells a person of each batch."""
+
+import sys
+import time
+from typing import IO
+
+import typer
+
+from qss_client.clock import Clock, SystemClock
+from qss_spark.mirror.copy import Written
+from qss_spark.mirror.group import StateCopies
+from qss_spark.mirror.metrics import MirrorMetrics
+from qss_spark.state.checkpoint import Checkpoint
+
+_POLL_S = 0.01
+_RENEW_S = 60.0
+_LOOK_S = 1.0  # Between two looks at the lag, for the metrics.
+_BAR = 30
+_CLEAR = "\r\x1b[K"
+
+
+class Teller:
+    """Tells of batches: in one line that changes on a terminal, else in a line for each batch."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        """By default it writes to the standard output."""
+        self._stream = stream or sys.stdout
+        self._is_live = self._stream.isatty()
+
+    def wrote(self, text: str) -> None:
+        """Says that a store has a batch."""
+        if self._is_live:
+            typer.echo(f"{_CLEAR}{text}", file=self._stream, nl=False)
+        else:
+            typer.echo(text, file=self._stream)
+
+    def staged(self, store: str, rows: int, of: int) -> None:
+        """So many rows of a large batch are in the store, and not visible yet."""
+        if self._is_live and of:
+            filled = _BAR * min(rows, of) // of
+            bar = f"{'#' * filled}{'.' * (_BAR - filled)}"
+            typer.echo(f"{_CLEAR}{store} [{bar}] {rows} of {of} rows", file=self._stream, nl=False)
+
+    def end(self) -> None:
+        """Ends the line, so that a prompt does not follow it."""
+        if self._is_live:
+            typer.echo(file=self._stream)
+
+
+def follow(
+    copies: StateCopies,
+    checkpoint: Checkpoint,
+    teller: Teller,
+    metrics: MirrorMetrics,
+    *,
+    once: bool,
+    clock: Clock = SystemClock(),  # noqa: B008 it has no state.
+) -> None:
+    """Copies each committed batch; `once`: returns when all stores have the newest one."""
+    heard_s = looked_s = clock.monotonic_s()
+    while True:
+        found = False
+        for store, written in copies.step():
+            found = True
+            heard_s = clock.monotonic_s()
+            metrics.wrote(store, written)
+            teller.wrote(_line(store, written, checkpoint, clock))
+        if found:
+            continue
+        if once:
+            return
+        now_s = clock.monotonic_s()
+        if now_s - heard_s > _RENEW_S:
+            copies.renew()
+            heard_s = now_s
+        if now_s - looked_s > _LOOK_S:
+            looked_s = now_s
+            metrics.looked(*lag_of(checkpoint, copies.last, clock), checkpoint.read_bytes)
+        time.sleep(_POLL_S)  # noqa: TID251 Spark tells nobody that it has committed a batch.
+
+
+def lag_of(checkpoint: Checkpoint, batch: int | None, clock: Clock) -> tuple[int, float]:
+    """The committed batches that a store with this last batch lacks, and the age of the first.
+
+    Of a batch that Spark has deleted the age is not known: that of the next one is told.
+    """
+    newest = checkpoint.newest()
+    first = 0 if batch is None else batch + 1
+    missing = [number for number in range(first, newest + 1) if checkpoint.is_committed(number)]
+    if not missing:
+        return max(0, newest + 1 - first), 0.0
+    committed_ms = checkpoint.committed_ms(missing[0]) or clock.wall_ms()
+    return newest + 1 - first, max(0, clock.wall_ms() - committed_ms) / 1000
+
+
+def _line(store: str, written: Written, checkpoint: Checkpoint, clock: Clock) -> str:
+    what = "the whole state" if written.is_whole else "changes"
+    behind = _since_commit(checkpoint, written.batch, clock)
+    return f"{store}: batch {written.batch}: {what}, {written.rows} rows, {behind}"
+
+
+def _since_commit(checkpoint: Checkpoint, batch: int, clock: Clock) -> str:
+    """The time since Spark committed a batch, as text."""
+    committed_ms = checkpoint.committed_ms(batch)
+    if committed_ms is None:
+        return "Spark has deleted its commit"
+    return f"{max(0, clock.wall_ms() - committed_ms)} ms after its commit"

@@ -1,0 +1,47 @@
+"""Lists the state of a checkpoint for a person: operators, parts, columns and rows."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from qss_client.cli.printing import Output, print_rows
+from qss_spark.state.inventory import Inventory, Item
+from qss_spark.state.tables import Shape
+from qss_spark.state.types import Field, text_of, unique_names
+
+_COLUMNS = ["operator", "name", "part", "key", "value", "rows", "reason"]
+
+
+def list_state(checkpoint: Path, output: Output) -> bool:
+    """Prints the parts of the state; returns whether all can be read. Raises CheckpointError."""
+    found = Inventory(checkpoint)
+    batch, items = found.batch, [found.counted(one) for one in found.items]
+    if output is Output.TABLE:
+        provider = "RocksDB" if batch.is_rocksdb else "HDFS-backed"
+        partitions = f"{batch.partitions} partitions"
+        typer.echo(f"batch {batch.number}, {provider} state in {partitions}, {batch.codec}\n")
+    if not items and output is Output.TABLE:
+        typer.echo("the query keeps no state")
+        return True
+    print_rows([_document(one) for one in items], output, _COLUMNS)
+    return all(one.reason is None for one in items)
+
+
+def _document(item: Item) -> dict[str, Any]:
+    document: dict[str, Any] = {"operator": item.operator, "name": item.name}
+    if item.part:
+        document["part"] = item.part
+    if item.place is not None:
+        value = _columns(item.place.schema.value)
+        is_list = item.place.shape is Shape.LIST
+        document["key"] = _columns(item.place.schema.key)
+        document["value"] = f"list of ({value})" if is_list else value
+    document["rows"] = item.rows
+    return document if item.reason is None else {**document, "reason": item.reason}
+
+
+def _columns(fields: tuple[Field, ...]) -> str:
+    """The columns as Spark's SQL writes them; repeated names are numbered."""
+    names = unique_names(fields)
+    return ", ".join(f"{name} {text_of(one.type)}" for name, one in zip(names, fields, strict=True))

@@ -1,0 +1,208 @@
+"""`qss mirror --file` copies several parts of one state, batch by batch, under one writer."""
+
+import io
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from qss_client import ReadOptions, Store
+from qss_client.clock import SystemClock
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import MalformedRequestError
+from qss_spark.mirror.copy import StateCopy
+from qss_spark.mirror.follower import StateFollower
+from qss_spark.mirror.following import Teller, follow, lag_of
+from qss_spark.mirror.group import StateCopies
+from qss_spark.mirror.metrics import MirrorMetrics
+from qss_spark.mirror.wanted import WantedCopies, read_wanted
+from qss_spark.state.checkpoint import Checkpoint
+from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.committed_query import Query
+
+PARTS = ("last", "delays", "ports")
+WRITER = "state"
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Iterator[dict[str, PodCluster]]:
+    """A store for each variable of the processor, by the name of the variable."""
+    with ExitStack() as stack:
+        made = (
+            (part, PodCluster(tmp_path / f"pods-{part}", store=part, key_serde="json"))
+            for part in PARTS
+        )
+        yield {part: stack.enter_context(cluster) for part, cluster in made}
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path, "processor-rocksdb")
+
+
+class Copying:
+    """Copies of all variables, as one process has them."""
+
+    def __init__(self, query: Query, clusters: dict[str, PodCluster]) -> None:
+        self._http = SyncHttp()
+        self.checkpoint = Checkpoint(query.path)
+        self.copies = {
+            part: StateCopy(
+                StateFollower(query.path, None, part), self._http, one.url, one.store, WRITER
+            )
+            for part, one in clusters.items()
+        }
+        self.group = StateCopies(self.checkpoint, self.copies)
+
+    def step(self) -> dict[str, int]:
+        """The batch that each store got."""
+        return {store: written.batch for store, written in self.group.step()}
+
+    def close(self) -> None:
+        self.group.close()
+        self._http.close()
+
+
+def test_every_store_gets_a_batch_before_one_gets_the_next(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    first, second, third, *_ = query.batches
+    query.commit(first)
+    with closing(Copying(query, clusters)) as copying:
+        assert copying.step() == dict.fromkeys(PARTS, first)
+        assert copying.step() == {}
+        query.commit(second)
+        query.commit(third)
+        # The process ends between two stores.
+        store, written = next(copying.group.step())
+        assert (store, written.batch) == ("last", second)
+    with closing(Copying(query, clusters)) as copying:
+        assert copying.group.last == first
+        assert copying.step() == {"delays": second, "ports": second}
+        assert copying.step() == dict.fromkeys(PARTS, third)
+    bound = {f"@batch.{WRITER}": {1: third}}
+    for part, cluster in clusters.items():
+        with Store(cluster.url, part) as client:
+            assert list(client.range(options=ReadOptions(position_bound=bound, timeout_s=2)))
+
+
+def test_a_store_that_comes_later_is_brought_level_before_the_others_go_on(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    first, second, *_ = query.batches
+    query.commit(first)
+    few = {part: clusters[part] for part in ("last", "delays")}
+    with closing(Copying(query, few)) as copying:
+        copying.step()
+    query.commit(second)
+    with closing(Copying(query, clusters)) as copying:
+        assert copying.group.last is None
+        assert copying.step() == {"ports": second}
+        assert copying.step() == {"last": second, "delays": second}
+
+
+def test_the_command_takes_a_file_of_stores_and_tells_each(
+    query: Query,
+    clusters: dict[str, PodCluster],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One URL is enough: the stores share pods in no other place than here."""
+    query.commit_all()
+    file = tmp_path / "mirror.yaml"
+    file.write_text(
+        f"writer: {WRITER}\nstores:\n- {{store: last, part: last, value: ['twice=d*2']}}\n"
+    )
+    terminal = Terminal(clusters["last"].url, capsys)
+    asked = ("mirror", str(query.path), "--file", str(file))
+    done = terminal.run(*asked, "--once", "--metrics-port", "0")
+    assert (done.code, done.err) == (0, "")
+    told, wrote = done.out.splitlines()
+    assert told.startswith("metrics: http://127.0.0.1:")
+    assert wrote.startswith(f"last: batch {query.batches[-1]}: the whole state, 4 rows, ")
+    (status,) = terminal.json(*asked, "--status")
+    assert (status["store"], status["batchesBehind"]) == ("last", 0)
+    assert terminal.run(*asked, "--store", "last").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no|expected"),
+        ("writer: w", "stores"),
+        ("{writer: w, stores: []}", "1 to 64 stores"),
+        ("{writer: w, stores: [{store: a}, {store: a}]}", "each of them once"),
+        ("{writer: w, stores: [{store: a, keep_deleted: true}]}", "keep_deleted"),
+        ("{writer: 'a b', stores: [{store: a}]}", "writer's name"),
+        ("{writer: w, stores: [{store: a, operator: x}]}", "operator"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "mirror.yaml"
+    file.write_text(text)
+    with pytest.raises(MalformedRequestError, match=said):
+        read_wanted(file)
+    with pytest.raises(MalformedRequestError, match="cannot be read"):
+        read_wanted(tmp_path / "none.yaml")
+
+
+def test_a_file_has_what_the_options_of_one_store_have(tmp_path: Path) -> None:
+    file = tmp_path / "mirror.yaml"
+    file.write_text("{writer: w, stores: [{store: a, operator: 1, part: p, keepDeleted: true}]}")
+    wanted = read_wanted(file)
+    assert isinstance(wanted, WantedCopies)
+    (one,) = wanted.stores
+    assert (one.store, one.operator, one.part, one.keep_deleted) == ("a", 1, "p", True)
+
+
+def test_metrics_count_batches_rows_whole_states_and_the_lag(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    first, second, third, *_ = query.batches
+    query.commit(first)
+    metrics = MirrorMetrics()
+    port = metrics.serve(0)
+    with closing(Copying(query, {"last": clusters["last"]})) as copying:
+        for batch in (first, second):
+            query.commit(batch)
+            follow(copying.group, copying.checkpoint, Teller(io.StringIO()), metrics, once=True)
+        query.commit(third)
+        behind, behind_s = lag_of(copying.checkpoint, copying.group.last, SystemClock())
+        metrics.looked(behind, behind_s, copying.checkpoint.read_bytes)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = dict(
+            line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#"
+        )
+    of = 'queryable_state_mirror_{}{{store="last"}}'.format
+    assert float(lines[of("batch")]) == second
+    assert float(lines[of("batches_total")]) == 2
+    assert float(lines[of("resyncs_total")]) == 1
+    assert float(lines[of("rows_total")]) > 4
+    assert float(lines["queryable_state_mirror_batches_behind"]) == 1
+    assert float(lines["queryable_state_mirror_behind_seconds"]) >= 0
+    with pytest.raises(MalformedRequestError, match=f"--metrics-port {port}: Address already"):
+        MirrorMetrics().serve(port)
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_one_line_that_changes_and_a_bar_for_a_large_state() -> None:
+    screen, pipe = Screen(), io.StringIO()
+    for stream in (screen, pipe):
+        teller = Teller(stream)
+        teller.staged("delays", 50, 100)
+        teller.wrote("delays: batch 1")
+        teller.wrote("delays: batch 2")
+        teller.end()
+    clear = "\r\x1b[K"
+    bar = f"delays [{'#' * 15}{'.' * 15}] 50 of 100 rows"
+    assert screen.getvalue() == f"{clear}{bar}{clear}delays: batch 1{clear}delays: batch 2\n"
+    assert pipe.getvalue() == "delays: batch 1\ndelays: batch 2\n"
