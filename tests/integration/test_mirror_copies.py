@@ -5,129 +5,44 @@ one, as Spark did.
 """
 
 import json
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_core.model import StoreType
-from qss_spark.mirror.copy import StateCopy, Written
+from qss_spark.mirror.copy import StateCopy
 from qss_spark.mirror.follower import StateFollower
 from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError
 from qss_testing.clients.terminal import Terminal
-from qss_testing.pods.pod_process import PodCluster
-from qss_testing.writers.spark_state import EXPECTED
+from qss_testing.writers.committed_query import (
+    MakeCluster,
+    Query,
+    copying,
+    making_clusters,
+    members,
+    rows_in,
+    steps_of,
+)
 
-FILES = Path(__file__).parents[1] / "contract" / "spark_state" / "4.3.0"
-MakeCluster = Callable[..., PodCluster]
 WINDOWS = {"type": StoreType.WINDOW, "retention_ms": 86_400_000, "key_serde": "string"}
 SESSIONS = {**WINDOWS, "type": StoreType.SESSION, "format": "Plain"}
 
 
-class Query:
-    """A query whose batches are committed one by one."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        self.path = directory / "checkpoint"
-        with zipfile.ZipFile(FILES / f"{name}.zip") as archive:
-            archive.extractall(self.path)
-        self._commits = {int(one.name): one.read_bytes() for one in self._files()}
-        for one in self._files():
-            one.unlink()
-        self.expected: dict[str, Any] = json.loads((self.path / EXPECTED).read_text())["parts"]
-
-    def _files(self) -> list[Path]:
-        return [one for one in (self.path / "commits").iterdir() if one.name.isdigit()]
-
-    @property
-    def batches(self) -> list[int]:
-        """All batches, in their order."""
-        return sorted(self._commits)
-
-    def commit(self, batch: int) -> None:
-        (self.path / "commits" / str(batch)).write_bytes(self._commits[batch])
-
-    def commit_all(self) -> None:
-        for batch in self.batches:
-            self.commit(batch)
-
-    def forget(self, batch: int) -> None:
-        """Deletes what Spark deletes of an old batch."""
-        (self.path / "commits" / str(batch)).unlink()
-        (self.path / "offsets" / str(batch)).unlink()
-        for file in (self.path / "state").rglob(f"{batch + 1}.*"):
-            file.unlink()
-
-
 @pytest.fixture
 def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
-    clusters: list[PodCluster] = []
-
-    def make(**definition: Any) -> PodCluster:
-        cluster = PodCluster(tmp_path / "pods", **{"key_serde": "json", **definition})
-        clusters.append(cluster)
-        cluster.__enter__()
-        return cluster
-
-    yield make
-    for cluster in clusters:
-        cluster.__exit__(None, None, None)
-
-
-@contextmanager
-def copying(
-    cluster: PodCluster, query: Query, part: str | None = None, **options: Any
-) -> Iterator[StateCopy]:
-    http = SyncHttp()
-    try:
-        follower = StateFollower(query.path, None, part)
-        yield StateCopy(follower, http, cluster.url, cluster.store, "mirror", **options)
-    finally:
-        http.close()
-
-
-def steps_of(copy: StateCopy) -> list[Written]:
-    return list(iter(copy.step, None))
-
-
-def rows_in(cluster: PodCluster) -> dict[str, Any]:
-    """All rows, by the JSON of their keys."""
-    with Store(cluster.url, cluster.store) as store:
-        return {json.dumps(row.key): row.value for row in store.range()}
-
-
-def windows_in(cluster: PodCluster) -> set[tuple[str, int]]:
-    """The keys and starts, in milliseconds, of a Window store."""
-    with Store(cluster.url, cluster.store) as store:
-        return {(row.key, row.start) for row in store.windows()}
-
-
-def windows_of(query: Query) -> set[tuple[str, int]]:
-    """The windows that Spark read from the state, as `windows_in`."""
-    keys = (key for key, _ in query.expected[""])
-    times = ((k, datetime.fromisoformat(start).replace(tzinfo=UTC)) for (start, _), k in keys)
-    return {(k, round(start.timestamp() * 1000)) for k, start in times}
+    with making_clusters(tmp_path) as make:
+        yield make
 
 
 def plain_values(query: Query, part: str) -> list[Any]:
     """The members of the values that Spark read, without names, in the order of their text."""
     return sorted((members(value) for _, value in query.expected[part]), key=json.dumps)
-
-
-def members(value: Any) -> Any:
-    """JSON without the names of its members."""
-    if isinstance(value, dict):
-        return [members(one) for one in value.values()]
-    return [members(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -200,64 +115,6 @@ def test_a_batch_that_spark_has_deleted_is_made_up_for_by_the_whole_state(
         (written,) = steps_of(copy)
     assert (written.batch, written.is_whole) == (last, True)
     assert len(rows_in(cluster)) == len(query.expected["delays"])
-
-
-def test_kept_rows_outlive_a_whole_state(tmp_path: Path, make_cluster: MakeCluster) -> None:
-    """The whole state replaces no rows then: windows that have ended would be lost."""
-    query = Query(tmp_path, "windows-hdfs")
-    cluster = make_cluster(**WINDOWS, window_size_ms=30_000)
-    first, second, *_, last = query.batches
-    query.commit(first)
-    with copying(cluster, query, keep_deleted=True) as copy:
-        steps_of(copy)
-        before = windows_in(cluster)
-    query.commit_all()
-    query.forget(first)
-    query.forget(second)
-    with copying(cluster, query, keep_deleted=True) as copy:
-        (written,) = steps_of(copy)
-    assert (written.batch, written.is_whole) == (last, True)
-    assert before - windows_of(query) != set()
-    assert windows_in(cluster) == before | windows_of(query)
-
-
-def test_values_are_the_computed_columns_and_other_ones_begin_anew(
-    tmp_path: Path, make_cluster: MakeCluster
-) -> None:
-    query, cluster = Query(tmp_path, "aggregation-hdfs"), make_cluster()
-    first, *others = query.batches
-    query.commit(first)
-    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
-        steps_of(copy)
-    assert all(list(value) == ["mean"] for value in rows_in(cluster).values())
-    query.commit_all()
-    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
-        assert [one.is_whole for one in steps_of(copy)] == [False] * len(others)
-    means = sorted(value[2] / value[3] for _, value in query.expected[""])
-    assert sorted(value["mean"] for value in rows_in(cluster).values()) == means
-    with copying(cluster, query, values=["n=count", "mean=sum_1/count_1"]) as copy:
-        (written,) = steps_of(copy)
-    assert (written.batch, written.is_whole) == (others[-1], True)
-    assert all(list(value) == ["n", "mean"] for value in rows_in(cluster).values())
-    with copying(cluster, query) as copy:
-        assert [one.is_whole for one in steps_of(copy)] == [True]
-    with copying(cluster, query) as copy:
-        assert steps_of(copy) == []
-
-
-def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
-    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    query, cluster = Query(tmp_path, "windows-hdfs"), make_cluster()
-    query.commit_all()
-    terminal = Terminal(cluster.url, capsys)
-    asked = ("mirror", str(query.path), "--store", cluster.store, "--once", "--value")
-    refused = terminal.run(*asked, "mean=sum/count")
-    assert refused.code == 2
-    assert "the value mean has the column sum; the columns of the state are count" in refused.err
-    assert terminal.json("writers", cluster.store) == []
-    assert terminal.run(*asked, "n=count*2", "--value", "m=1").code == 0
-    assert all(list(value) == ["n", "m"] for value in rows_in(cluster).values())
 
 
 def test_a_batch_that_is_committed_while_the_copy_looks_is_the_next_one_and_no_gap(

@@ -3,7 +3,7 @@
 1. `commands` has `qss mirror`: `listing` lists the state of a checkpoint, and parts of it are
    copied as options or a file of several stores say (`wanted`).
 2. `follower` begins with the whole state of the newest committed batch, and then reads what each
-   further batch changed, by `state`.
+   further batch changed, by `state`. `time_to_live` unwraps values that have one.
 3. `rows` makes rows of a store from keys and values of the state.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew

@@ -199,13 +199,14 @@ def _compare(places: Sequence[_Place]) -> None:
 
 def _verdict(one: _Place) -> Verdict:
     batch, wanted = one.copied(), one.wanted
-    columns = one.follower.columns_of(batch)
-    key, value = (columns.field(name).type for name in ("key", "value"))
+    columns = one.follower.kept_columns(batch)
+    by_spark = read_by_spark(one.checkpoint.path, batch, one.follower.place, columns)
+    table = one.follower.shown(by_spark, batch)
+    key, value = (table.schema.field(name).type for name in ("key", "value"))
     computed = ComputedValues(wanted.value) if wanted.value else None
     with one.to.client(RetryLimits(deadline_s=_READ_S), raw=True) as client:
         rows = StoreRows(client.metadata().definition, key, value, computed=computed)
-        by_spark = read_by_spark(one.checkpoint.path, batch, one.follower.place, columns)
-        return verify(by_spark, client, batch, rows, keep_deleted=wanted.keep_deleted)
+        return verify(table, client, batch, rows, keep_deleted=wanted.keep_deleted)
 
 
 def _tell_status(places: Sequence[_Place], output: Output) -> None:

@@ -1,10 +1,12 @@
 """Reads one part of a query's state: the whole of it, and what each further batch changed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from qss_spark.mirror.time_to_live import unwrapped, unwrapped_fields
 from qss_spark.state.checkpoint import Batch, Checkpoint
 from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.inventory import Inventory, Item, Place, layout_of, parts_of
@@ -66,9 +68,9 @@ class StateFollower:
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
-            changed=pa.concat_tables([table_of(state, layout) for state in states]),
+            changed=self._tables(states, layout),
             deleted=keys_of([], layout),
-            before=table_of({}, layout),
+            before=self._tables([{}], layout),
             partitions=batch.partitions,
             is_whole=True,
             kept=tuple(Folded(state, []) for state in states) if self._keeps else (),
@@ -93,18 +95,23 @@ class StateFollower:
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
-            changed=pa.concat_tables([table_of(one.changed, layout) for one in found]),
+            changed=self._tables([one.changed for one in found], layout),
             deleted=pa.concat_arrays([keys_of(one.deleted, layout) for one in found]),
-            before=table_of(before, layout),
+            before=self._tables([before], layout),
             partitions=batch.partitions,
             is_whole=False,
             kept=tuple(found) if self._keeps else (),
         )
 
-    def columns_of(self, number: int) -> pa.Schema:
-        """The columns `key` and `value` of the part after a committed batch."""
+    def kept_columns(self, number: int) -> pa.Schema:
+        """The columns `key` and `value` as Spark keeps them after a committed batch."""
         _, layout = self._batch(number)
         return table_of({}, layout).schema
+
+    def shown(self, kept: pa.Table, number: int) -> pa.Table:
+        """Rows with the columns of `kept_columns` as `whole` has them."""
+        _, layout = self._batch(number)
+        return self._shown(kept, layout)
 
     def take(self, changes: Changes) -> None:
         """The store has this batch: the next one changes what is after it."""
@@ -131,6 +138,15 @@ class StateFollower:
     def _batch(self, number: int) -> tuple[Batch, Layout]:
         batch = self.checkpoint.batch(number)
         return batch, layout_of(self.checkpoint, batch, self.place)
+
+    def _tables(self, states: Iterable[RawState], layout: Layout) -> pa.Table:
+        return self._shown(pa.concat_tables([table_of(state, layout) for state in states]), layout)
+
+    def _shown(self, kept: pa.Table, layout: Layout) -> pa.Table:
+        """The rows, whose values with a time to live are unwrapped."""
+        if not self.place.has_expiry:
+            return kept
+        return unwrapped(kept, unwrapped_fields(layout.schema.value))
 
     def _states(self, batch: Batch, layout: Layout) -> tuple[RawState, ...]:
         return tuple(

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from qss_client.cli.printing import Output, print_rows
+from qss_spark.mirror.time_to_live import unwrapped_fields
 from qss_spark.state.inventory import Inventory, Item
 from qss_spark.state.tables import Shape
 from qss_spark.state.types import Field, text_of, unique_names
@@ -33,7 +34,8 @@ def _document(item: Item) -> dict[str, Any]:
     if item.part:
         document["part"] = item.part
     if item.place is not None:
-        value = _columns(item.place.schema.value)
+        of_value = item.place.schema.value
+        value = _columns(unwrapped_fields(of_value) if item.place.has_expiry else of_value)
         is_list = item.place.shape is Shape.LIST
         document["key"] = _columns(item.place.schema.key)
         document["value"] = f"list of ({value})" if is_list else value

@@ -7,6 +7,7 @@ committed batch.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,11 +16,13 @@ from qss_spark.state.errors import CheckpointError
 from qss_spark.state.schemas import DEFAULT, StoreSchema, read_schemas
 from qss_spark.state.snapshots import StorePart, column_families, raw_state
 from qss_spark.state.tables import Layout, Shape, of_family, table_of
+from qss_spark.state.types import Struct
 
 _ENCODING = "unsaferow"
 _INTERNAL = "$"  # Families that Spark keeps beside the variables begin with it.
 _COUNTS = "-keyToNumValues"
 _SIDES = ("left", "right")
+_WITH_EXPIRY = ["value", "ttlExpirationMs"]
 _RANGE = "RangeKeyScanStateEncoderSpec"
 # The operators in the words of Spark's guide; others keep the name of the checkpoint.
 _NAMES = {
@@ -46,6 +49,7 @@ class Place:
     number: int  # The place of the store among those of its operator.
     schema: StoreSchema
     shape: Shape
+    has_expiry: bool = False  # The columns are a value with a time to live, and its expiry.
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +140,8 @@ def layout_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> Layout:
 
 def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, Place]]:
     """The parts of an operator by their names, and where they are."""
-    variables = {
-        str(one.get("stateName")): str(one.get("stateVariableType"))
-        for one in operator.properties.get("stateVariables", ())
+    variables: dict[str, dict[str, Any]] = {
+        str(one.get("stateName")): one for one in operator.properties.get("stateVariables", ())
     }
     for number, store in enumerate(operator.stores):
         if store.name.endswith(_COUNTS):
@@ -147,9 +150,23 @@ def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, P
             if schema.name.startswith(_INTERNAL):
                 continue
             part = schema.name if variables else store.name.partition("-")[0]
-            shape = Shape.LIST if variables.get(part) == "ListState" else Shape.ROW
+            variable = variables.get(part, {})
+            is_list = variable.get("stateVariableType") == "ListState"
+            place = Place(
+                operator=operator,
+                store=store,
+                number=number,
+                schema=schema,
+                shape=Shape.LIST if is_list else Shape.ROW,
+                has_expiry=variable.get("ttlEnabled") is True and _has_expiry(schema),
+            )
             is_named = bool(variables) or part in _SIDES
-            yield part if is_named else "", Place(operator, store, number, schema, shape)
+            yield part if is_named else "", place
+
+
+def _has_expiry(schema: StoreSchema) -> bool:
+    names = [one.name for one in schema.value]
+    return names == _WITH_EXPIRY and isinstance(schema.value[0].type, Struct)
 
 
 def _schemas(

@@ -1,8 +1,8 @@
 """Makes checkpoints by Spark, with the rows that Spark's own reader finds in their state.
 
-`python -m qss_testing.writers.spark_state DIRECTORY` writes a zip for each query and each way of
-keeping state: the checkpoint, and `expected.json`. The files of `tests/contract/spark_state` were
-made so, by the version of Spark that names their folder.
+`python -m qss_testing.writers.spark_state DIRECTORY [QUERY ...]` writes a zip for each query and
+each way of keeping state: the checkpoint, and `expected.json`. The files of
+`tests/contract/spark_state` were made so, by the version of Spark that names their folder.
 """
 
 import json
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from qss_testing.waiting import wait_until
 
 EXPECTED = "expected.json"
 _STATE = "spark.sql.streaming.stateStore."
@@ -39,13 +41,15 @@ WAYS: Mapping[str, Mapping[str, str]] = {
         f"{_STATE}checkpointFormatVersion": "2",
     },
 }
-QUERIES = ("aggregation", "windows", "sessions", "dedup", "dedup-watermark", "join", "processor")
+PROCESSORS = ("processor", "ttl")
+QUERIES = ("aggregation", "windows", "sessions", "dedup", "dedup-watermark", "join", *PROCESSORS)
 _SCHEMA = (
     "k string, n long, d double, t timestamp, b byte, s short, i int, z boolean, f float, y date, "
     "u timestamp_ntz, x binary, m decimal(12,3), w decimal(30,5), a array<string>, "
     "p map<string,long>, r struct<q:string,v:array<int>>, o string"
 )
 _FILES, _ROWS = 4, 12
+_TTL_MS = 2500  # With a batch each second, some rows of the newest batches are left.
 
 
 def plain(value: Any) -> Any:
@@ -116,15 +120,21 @@ def input_row(file: int, row: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Writes all checkpoints into the directory that the command line names."""
-    target = Path(sys.argv[1])
+    """Writes checkpoints into the directory that the command line names."""
+    target, queries = Path(sys.argv[1]), sys.argv[2:] or QUERIES
     target.mkdir(parents=True, exist_ok=True)
     for name, configuration in WAYS.items():
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-            _make(Path(directory), name, configuration, target)
+            _make(Path(directory), name, configuration, target, queries)
 
 
-def _make(directory: Path, way: str, configuration: Mapping[str, str], target: Path) -> None:
+def _make(
+    directory: Path,
+    way: str,
+    configuration: Mapping[str, str],
+    target: Path,
+    queries: Iterable[str],
+) -> None:
     from qss_spark.session import SHORT_RUN, local_session
 
     session = local_session(
@@ -136,8 +146,8 @@ def _make(directory: Path, way: str, configuration: Mapping[str, str], target: P
     for file in range(_FILES):
         lines = [json.dumps(input_row(file, row)) for row in range(_ROWS)]
         (source / f"{file}.json").write_text("\n".join(lines))
-    for query in QUERIES:
-        if query == "processor" and way == "hdfs":
+    for query in queries:
+        if query in PROCESSORS and way == "hdfs":
             continue  # Spark refuses it.
         checkpoint = directory / query
         _run(session, query, source, checkpoint)
@@ -150,14 +160,15 @@ def _make(directory: Path, way: str, configuration: Mapping[str, str], target: P
 def _run(session: Any, query: str, source: Path, checkpoint: Path) -> None:
     rows = session.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
     made, mode = _query(rows, query)
-    (
-        made.writeStream.format("noop")
-        .outputMode(mode)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-        .awaitTermination()
-    )
+    writer = made.writeStream.format("noop").outputMode(mode)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    if query != "ttl":
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return
+    running = writer.trigger(processingTime="1 second").start()  # Such a query never ends.
+    last = checkpoint / "commits" / str(_FILES)
+    wait_until(last.exists, timeout_s=60.0)
+    running.stop()
 
 
 def _query(rows: Any, query: str) -> tuple[Any, str]:
@@ -181,11 +192,39 @@ def _query(rows: Any, query: str) -> tuple[Any, str]:
             other = late.select(F.col("k").alias("k2"), F.col("t").alias("t2"), "n", "w", "a")
             within = F.expr("k = k2 and t2 >= t and t2 <= t + interval 1 minute")
             return late.join(other.alias("o"), within, "leftOuter").select("k", "t2"), "append"
-    return _processor(rows), "update"
+    return _fading(rows) if query == "ttl" else _processor(rows), "update"
+
+
+def _fading(rows: Any) -> Any:
+    """Variables whose values have a time to live; each file is the last one for one key."""
+    import pandas as pd  # type: ignore[import-untyped]
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Fading(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._last = handle.getValueState("last", "n long, d double", _TTL_MS)
+            self._delays = handle.getListState("delays", "d double, q string", _TTL_MS)
+            self._ports = handle.getMapState("ports", "p string", "c long", _TTL_MS)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            for frame in rows:
+                for row in frame.itertuples():
+                    file = row.n // 100
+                    if key[0] in (f"k{file}", "k4"):
+                        self._last.update((row.n, row.d))
+                    self._delays.appendValue((row.d, f"q{row.n}"))
+                    self._ports.updateValue((f"p{file}",), (row.n,))
+            yield pd.DataFrame({"k": [key[0]]})
+
+        def close(self) -> None:
+            """The processor has nothing to close."""
+
+    grouped = rows.select("k", "n", "d").groupBy("k")
+    return grouped.transformWithStateInPandas(Fading(), "k string", "update", "processingTime")
 
 
 def _processor(rows: Any) -> Any:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Delays(StatefulProcessor):
@@ -225,7 +264,7 @@ def _read(session: Any, query: str, checkpoint: Path) -> dict[str, Any]:
     if query == "join":
         sides = ("left", "right")
         return {side: read(storeName=f"{side}-keyWithIndexToValue") for side in sides}
-    if query == "processor":
+    if query in PROCESSORS:
         return {
             "last": read(stateVarName="last"),
             "delays": read(stateVarName="delays", flattenCollectionTypes="false"),

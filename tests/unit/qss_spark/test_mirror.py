@@ -66,6 +66,28 @@ def test_a_document_has_the_columns_of_both_sides_of_a_join(tmp_path: Path, run:
     assert documents[1]["value"].endswith(", matched boolean")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("", "", "n bigint, d double, ttlExpirationMs bigint"),
+        # Values of another form, and variables that have no time to live, are shown as they are.
+        ("ttlExpirationMs", "ttlExpirationUs", "value struct<n:bigint,d:double>, ttlExpirationUs"),
+        ('ttlEnabled\\":true', 'ttlEnabled\\":false', "value struct<n:bigint,d:double>, ttlE"),
+    ],
+)
+def test_values_with_a_time_to_live_have_their_expiry_beside_them(
+    tmp_path: Path, run: Run, old: str, new: str, shown: str
+) -> None:
+    unpacked(tmp_path, "ttl-rocksdb")
+    for file in (tmp_path / "state" / "0").glob("_*/**/*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes().replace(old.encode(), new.encode()))
+    code, out, _ = run(tmp_path, "-o", "json")
+    values = {one["part"]: one["value"] for one in json.loads(out)}
+    assert code == 0
+    assert values["last"].startswith(shown)
+
+
 def test_a_damaged_file_is_named_and_the_rest_is_listed(tmp_path: Path, run: Run) -> None:
     unpacked(tmp_path, "join-hdfs")
     damaged = max((tmp_path / "state" / "0" / "1" / "left-keyWithIndexToValue").glob("*.*"))

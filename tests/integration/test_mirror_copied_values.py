@@ -1,0 +1,131 @@
+"""What `qss mirror --store` makes of values: windows, computed columns, and times to live."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from qss_client import Store
+from qss_core.model import StoreType
+from qss_spark.mirror.follower import StateFollower
+from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.committed_query import (
+    MakeCluster,
+    Query,
+    copying,
+    making_clusters,
+    members,
+    rows_in,
+    steps_of,
+)
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
+    with making_clusters(tmp_path) as make:
+        yield make
+
+
+def windows_in(cluster: PodCluster) -> set[tuple[str, int]]:
+    """The keys and starts, in milliseconds, of a Window store."""
+    with Store(cluster.url, cluster.store) as store:
+        return {(row.key, row.start) for row in store.windows()}
+
+
+def windows_of(query: Query) -> set[tuple[str, int]]:
+    """The windows that Spark read from the state, as `windows_in`."""
+    keys = (key for key, _ in query.expected[""])
+    times = ((k, datetime.fromisoformat(start).replace(tzinfo=UTC)) for (start, _), k in keys)
+    return {(k, round(start.timestamp() * 1000)) for k, start in times}
+
+
+def test_kept_rows_outlive_a_whole_state(tmp_path: Path, make_cluster: MakeCluster) -> None:
+    """The whole state replaces no rows then: windows that have ended would be lost."""
+    query = Query(tmp_path, "windows-hdfs")
+    cluster = make_cluster(
+        type=StoreType.WINDOW,
+        window_size_ms=30_000,
+        retention_ms=86_400_000,
+        key_serde="string",
+    )
+    first, second, *_, last = query.batches
+    query.commit(first)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+        before = windows_in(cluster)
+    query.commit_all()
+    query.forget(first)
+    query.forget(second)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (last, True)
+    assert before - windows_of(query) != set()
+    assert windows_in(cluster) == before | windows_of(query)
+
+
+def test_values_are_the_computed_columns_and_other_ones_begin_anew(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "aggregation-hdfs"), make_cluster()
+    first, *others = query.batches
+    query.commit(first)
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        steps_of(copy)
+    assert all(list(value) == ["mean"] for value in rows_in(cluster).values())
+    query.commit_all()
+    with copying(cluster, query, values=["mean=sum_1/count_1"]) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [False] * len(others)
+    means = sorted(value[2] / value[3] for _, value in query.expected[""])
+    assert sorted(value["mean"] for value in rows_in(cluster).values()) == means
+    with copying(cluster, query, values=["n=count", "mean=sum_1/count_1"]) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (others[-1], True)
+    assert all(list(value) == ["n", "mean"] for value in rows_in(cluster).values())
+    with copying(cluster, query) as copy:
+        assert [one.is_whole for one in steps_of(copy)] == [True]
+    with copying(cluster, query) as copy:
+        assert steps_of(copy) == []
+
+
+def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
+    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, cluster = Query(tmp_path, "windows-hdfs"), make_cluster()
+    query.commit_all()
+    terminal = Terminal(cluster.url, capsys)
+    asked = ("mirror", str(query.path), "--store", cluster.store, "--once", "--value")
+    refused = terminal.run(*asked, "mean=sum/count")
+    assert refused.code == 2
+    assert "the value mean has the column sum; the columns of the state are count" in refused.err
+    assert terminal.json("writers", cluster.store) == []
+    assert terminal.run(*asked, "n=count*2", "--value", "m=1").code == 0
+    assert all(list(value) == ["n", "m"] for value in rows_in(cluster).values())
+
+
+@pytest.mark.parametrize("part", ["last", "delays", "ports"])
+@pytest.mark.parametrize("way", ["rocksdb", "rocksdb-zstd"])
+def test_values_with_a_time_to_live_leave_the_store_when_spark_drops_them(
+    tmp_path: Path, make_cluster: MakeCluster, way: str, part: str
+) -> None:
+    """Their expiry is beside the columns of the value."""
+    query, cluster = Query(tmp_path, f"ttl-{way}"), make_cluster()
+    sizes = []
+    for batch in query.batches:
+        query.commit(batch)
+        with copying(cluster, query, part) as copy:
+            assert [one.batch for one in steps_of(copy)] == [batch]
+        found = list(rows_in(cluster).values())
+        whole = StateFollower(query.path, None, part).whole(batch).changed
+        assert sorted(found, key=json.dumps) == sorted(
+            whole.column("value").to_pylist(), key=json.dumps
+        )
+        values = [one for row in found for one in (row if part == "delays" else [row])]
+        sizes.append(len(values))
+        assert all(list(one)[-1] == "ttlExpirationMs" for one in values)
+    expected = [value if part == "delays" else [value] for _, value in query.expected[part]]
+    wrapped = [[*value, expiry] for row in expected for value, expiry in row]
+    assert sorted(map(members, values)) == sorted(wrapped)
+    assert len(wrapped) == sizes[-1] < max(sizes)
