@@ -35,11 +35,48 @@ def windows_in(cluster: PodCluster) -> set[tuple[str, int]]:
         return {(row.key, row.start) for row in store.windows()}
 
 
+def sessions_in(cluster: PodCluster) -> set[tuple[str, datetime, int]]:
+    """The keys, starts and counts of a Session store; Spark's sessions end a gap later."""
+    with Store(cluster.url, cluster.store) as store:
+        rows = list(store.sessions())
+    for row in rows:
+        end = datetime.fromisoformat(row.value["session_window"]["end"])
+        assert row.end == round(end.timestamp() * 1000) - 5_000
+    return {
+        (row.key, datetime.fromtimestamp(row.start / 1000, UTC), row.value["count"]) for row in rows
+    }
+
+
 def windows_of(query: Query) -> set[tuple[str, int]]:
     """The windows that Spark read from the state, as `windows_in`."""
     keys = (key for key, _ in query.expected[""])
     times = ((k, datetime.fromisoformat(start).replace(tzinfo=UTC)) for (start, _), k in keys)
     return {(k, round(start.timestamp() * 1000)) for k, start in times}
+
+
+@pytest.mark.parametrize("way", ["hdfs", "rocksdb", "rocksdb-zstd"])
+def test_sessions_are_those_of_the_state_after_each_batch(
+    tmp_path: Path, make_cluster: MakeCluster, way: str
+) -> None:
+    """RocksDB has the keys of sessions in two parts; each batch is copied by another process."""
+    query = Query(tmp_path, f"sessions-{way}")
+    cluster = make_cluster(
+        type=StoreType.SESSION,
+        format="Plain",
+        session_gap_ms=5_000,
+        retention_ms=86_400_000,
+        key_serde="string",
+    )
+    for batch in query.batches:
+        query.commit(batch)
+        with copying(cluster, query) as copy:
+            assert [one.batch for one in steps_of(copy)] == [batch]
+        whole = StateFollower(query.path, None, None).whole(batch).changed
+        assert sessions_in(cluster) == {
+            (row["key"]["k"], row["value"]["session_window"]["start"], row["value"]["count"])
+            for row in whole.to_pylist()
+        }
+    assert len(sessions_in(cluster)) == len(query.expected[""])
 
 
 def test_kept_rows_outlive_a_whole_state(tmp_path: Path, make_cluster: MakeCluster) -> None:

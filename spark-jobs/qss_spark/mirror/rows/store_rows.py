@@ -5,7 +5,8 @@ are JSON by their names; where the store's values are no JSON, the only column i
 of a Window or a Session store has its times beside the key.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -25,8 +26,26 @@ from qss_spark.mirror.rows.row_times import row_times
 _JSON = "json"
 _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
 _ROWS_AT_ONCE = 10_000
-_Id = tuple[Any, ...]  # A serialized key, and the times of its row in milliseconds.
+_Id = tuple[Any, ...]  # The serialized key of a session, its start and its end.
 _ENCODE = msgspec.json.encode
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows column by column: serialized keys and values, and times in milliseconds."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+    times: list[list[int]]
+
+    def add(
+        self, keys: list[bytes], values: Sequence[bytes | None] | None, times: list[list[int]]
+    ) -> None:
+        """Adds rows; they are deleted where `values` is None."""
+        self.keys += keys
+        self.values += [None] * len(keys) if values is None else values
+        for held, more in zip(self.times, times, strict=True):
+            held += more
 
 
 class StoreRows:
@@ -88,43 +107,46 @@ class StoreRows:
         `before` has the rows that the changed and the deleted keys had: a session that ends at
         another time is another row of its store. Raises MalformedRequestError as `check`.
         """
-        ids: list[_Id] = []
-        values: list[bytes | None] = []
+        held = self._no_rows()
         new: set[_Id] = set()
         size = 0
         fitting = changed.num_rows * _GROUP_BYTES_MAX // max(1, changed.nbytes)
         for batch in changed.to_batches(max_chunksize=max(1, min(_ROWS_AT_ONCE, fitting))):
-            found = self._ids(batch.column("key"), batch.column("value"))
-            encoded = self._encoded_values(batch.column("value"))
-            ids += found
-            values += encoded
+            keys, times = self._placed(batch.column("key"), batch.column("value"))
+            values = self._encoded_values(batch.column("value"))
+            held.add(keys, values, times)
             if self._is_session:
-                new.update(found)
-            size += sum(len(one[0]) for one in found) + sum(map(len, encoded))
+                new.update(zip(keys, *times, strict=True))
+            size += sum(map(len, keys)) + sum(map(len, values))
             if size >= _GROUP_BYTES_MAX:
-                yield self._slices(ids, values)
-                ids, values, size = [], [], 0
-        ids += self._gone(new, deleted, before)
-        values += [None] * (len(ids) - len(values))
-        if ids:
-            yield self._slices(ids, values)
+                yield self._slices(held)
+                held, size = self._no_rows(), 0
+        if self._is_session:
+            gone = self._gone_sessions(new, before)
+            held.add([key for key, *_ in gone], None, [[one[at] for one in gone] for at in (1, 2)])
+        elif not self._keep_deleted:
+            keys, times = self._placed(deleted, None)
+            held.add(keys, None, times)
+        if held.keys:
+            yield self._slices(held)
 
-    def _gone(self, new: set[_Id], deleted: pa.StructArray, before: pa.Table) -> Iterable[_Id]:
-        """The rows that leave the store: `new` has those that this batch writes."""
-        if not self._is_session:
-            return [] if self._keep_deleted else self._ids(deleted, None)
-        old = [
-            one
-            for batch in before.to_batches()
-            for one in self._ids(batch.column("key"), batch.column("value"))
-            if one not in new
-        ]
+    def _gone_sessions(self, new: set[_Id], before: pa.Table) -> list[_Id]:
+        """The sessions that leave the store: `new` has those that this batch writes."""
+        old: list[_Id] = []
+        for batch in before.to_batches():
+            keys, times = self._placed(batch.column("key"), batch.column("value"))
+            old += (one for one in zip(keys, *times, strict=True) if one not in new)
         return _grown(old, new) if self._keep_deleted else old
 
-    def _ids(self, keys: pa.StructArray, values: pa.StructArray | None) -> list[_Id]:
-        times = self._times.times_of(keys, values)
-        encoded = self._encoded_keys(self._times.keys_of(keys).to_pylist())
-        return list(zip(encoded, *(one.to_pylist() for one in times), strict=True))
+    def _no_rows(self) -> _Rows:
+        return _Rows([], [], [[] for _ in self._times.names])
+
+    def _placed(
+        self, keys: pa.StructArray, values: pa.StructArray | None
+    ) -> tuple[list[bytes], list[list[int]]]:
+        """The serialized keys, and the columns of the rows' times."""
+        times = [one.to_pylist() for one in self._times.times_of(keys, values)]
+        return self._encoded_keys(self._times.keys_of(keys).to_pylist()), times
 
     def encoded(self, table: pa.Table) -> Iterator[tuple[_Id, bytes]]:
         """The serialized key and the times of each row, and its serialized value."""
@@ -165,17 +187,16 @@ class StoreRows:
             )
         return self._value.encode(self._value.from_json(only))
 
-    def _slices(self, ids: list[_Id], values: list[bytes | None]) -> list[Slice]:
+    def _slices(self, rows: _Rows) -> list[Slice]:
         """One slice for each partition, its rows in the order of their keys."""
-        found, *times = zip(*ids, strict=True)
-        keys = pa.array(found, pa.binary())
+        keys = pa.array(rows.keys, pa.binary())
         columns = {
             "partition": partitions_of(keys, self._partitions),
             "key": keys,
-            "value": pa.array(values, pa.binary()),
+            "value": pa.array(rows.values, pa.binary()),
         }
-        for name, one in zip(self._times.names, times, strict=True):
-            columns[name] = pa.array(one, pa.int64())
+        for name, times in zip(self._times.names, rows.times, strict=True):
+            columns[name] = pa.array(times, pa.int64())
         table = pa.table(columns).sort_by([("partition", "ascending"), ("key", "ascending")])
         numbers = table.column("partition").to_numpy()
         bounds = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(numbers)]
