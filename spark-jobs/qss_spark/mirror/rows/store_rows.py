@@ -151,8 +151,9 @@ class StoreRows:
     def encoded(self, table: pa.Table) -> Iterator[tuple[_Id, bytes]]:
         """The serialized key and the times of each row, and its serialized value."""
         for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            keys, values = batch.column("key"), batch.column("value")
-            yield from zip(self._ids(keys, values), self._encoded_values(values), strict=True)
+            keys, times = self._placed(batch.column("key"), batch.column("value"))
+            values = self._encoded_values(batch.column("value"))
+            yield from zip(zip(keys, *times, strict=True), values, strict=True)
 
     def _encoded_keys(self, keys: list[dict[str, Any]]) -> list[bytes]:
         flat = [self._flat(key) for key in keys]
