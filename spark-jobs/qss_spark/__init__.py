@@ -13,20 +13,22 @@ A stream passes each of its batches to `sink`:
 A batch job reads a store by `source`, as a table with the columns of its keys and values. It also
 writes DataFrames, by the writer of `sink`.
 
-`state` reads the state of a query from its checkpoint, without Spark, and `mirror` copies it into a
-store. `early_stop` ends a worker whose answer Spark does not want without PySpark's traceback.
-`session` configures a Spark session for stores, and `java` finds a Java for it. `flights_job` runs
-the example jobs of `jobs/` over the input that `flights` writes; `progress` prints a line for each
-batch. `demo` runs these jobs against a local cluster, and `commands` adds it to `qss`.
+`state` reads the state of a query from its checkpoint, without Spark, and `mirroring` copies it
+into stores. `early_stop` ends a worker whose answer Spark does not want without PySpark's
+traceback. `session` configures a Spark session for stores, and `java` finds a Java for it.
+`flights_job` runs the example jobs of `jobs/` over the input that `flights` writes; `progress`
+prints a line for each batch. `demo` runs these jobs against a local cluster, and `commands` adds it
+to `qss`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qss_spark.mirroring.driver import mirror
     from qss_spark.sink.store_sink import StoreSink
     from qss_spark.sink.store_sinks import StoreSinks
 
-__all__ = ["StoreSink", "StoreSinks"]
+__all__ = ["StoreSink", "StoreSinks", "mirror"]
 
 
 def __getattr__(name: str) -> Any:
@@ -39,4 +41,8 @@ def __getattr__(name: str) -> Any:
         from qss_spark.sink.store_sinks import StoreSinks
 
         return StoreSinks
+    if name == "mirror":
+        from qss_spark.mirroring.driver import mirror
+
+        return mirror
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,8 +15,8 @@ from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_core.model import StoreType
-from qss_spark.mirror.copy import StateCopy
-from qss_spark.mirror.follower import StateFollower
+from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.follower import StateFollower
 from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError
 from qss_testing.clients.terminal import Terminal

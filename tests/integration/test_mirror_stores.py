@@ -12,12 +12,12 @@ from qss_client import ReadOptions, Store
 from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirror.copy import StateCopy
-from qss_spark.mirror.follower import StateFollower
-from qss_spark.mirror.following import Teller, follow, lag_of
-from qss_spark.mirror.group import StateCopies
-from qss_spark.mirror.metrics import MirrorMetrics
-from qss_spark.mirror.wanted import WantedCopies, read_wanted
+from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.following import Teller, follow, lag_of
+from qss_spark.mirroring.group import StateCopies
+from qss_spark.mirroring.metrics import MirrorMetrics
+from qss_spark.mirroring.wanted import WantedCopies, read_wanted
 from qss_spark.state.checkpoint import Checkpoint
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster

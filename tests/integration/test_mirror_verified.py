@@ -14,10 +14,10 @@ import pytest
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import StoreType
-from qss_spark.mirror.copy import StateCopy
-from qss_spark.mirror.follower import StateFollower
-from qss_spark.mirror.rows.store_rows import StoreRows
-from qss_spark.mirror.verification import Verdict, verify
+from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.verification import Verdict, verify
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import Record, Writer

@@ -13,9 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import StoreType
-from qss_spark.mirror.copy import StateCopy, Written
-from qss_spark.mirror.follower import StateFollower
+from qss_spark import mirror
+from qss_spark.mirroring.copy import StateCopy, Written
+from qss_spark.mirroring.follower import StateFollower
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
 from qss_testing.writers.streams import JsonStream
 
 pytestmark = pytest.mark.spark
@@ -121,3 +123,23 @@ def test_open_sessions_are_rows_of_a_session_store_whose_ends_move(
     copy_into(whole, query)
     assert rows_in(whole, "sessions") == rows_in(followed, "sessions") == {("c", 60, 60, 1)}
     assert rows_in(keeping, "sessions") == {("a", 1, 15, 5), ("b", 2, 2, 1), ("c", 60, 60, 1)}
+
+
+def test_a_thread_of_the_driver_copies_a_query_until_the_query_ends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = JsonStream(spark, tmp_path, "k string, n long")
+    counted = stream.rows().groupBy("k").agg(F.sum("n").alias("n"))
+    started = counted.writeStream.format("noop").outputMode("update")
+    query = started.option("checkpointLocation", str(stream.checkpoint)).start()
+    with PodCluster(tmp_path / "pods", pods=1, key_serde="string") as cluster:
+        running = mirror(query, cluster.store, url=cluster.url)
+        try:
+            stream.write([{"k": "a", "n": 1}], [{"k": "a", "n": 2}, {"k": "b", "n": 5}])
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        wait_until(lambda: not running.is_running)
+        running.stop()
+        with Store(cluster.url, cluster.store) as store:
+            assert {row.key: row.value["sum"] for row in store.range()} == {"a": 3, "b": 5}

@@ -12,8 +12,8 @@ from typing import Any
 
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
-from qss_spark.mirror.copy import StateCopy, Written
-from qss_spark.mirror.follower import StateFollower
+from qss_spark.mirroring.copy import StateCopy, Written
+from qss_spark.mirroring.follower import StateFollower
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.spark_state import EXPECTED
 
@@ -60,13 +60,17 @@ class Query:
 
 @contextmanager
 def copying(
-    cluster: PodCluster, query: Query, part: str | None = None, **options: Any
+    cluster: PodCluster,
+    query: Query,
+    part: str | None = None,
+    writer: str = "mirror",
+    **options: Any,
 ) -> Iterator[StateCopy]:
     """Copies a part of the state as another process would: it knows only store and files."""
     http = SyncHttp()
     try:
         follower = StateFollower(query.path, None, part)
-        yield StateCopy(follower, http, cluster.url, cluster.store, "mirror", **options)
+        yield StateCopy(follower, http, cluster.url, cluster.store, writer, **options)
     finally:
         http.close()
 

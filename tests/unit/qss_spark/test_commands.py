@@ -8,7 +8,7 @@ import pytest
 import qss_spark
 
 
-@pytest.mark.parametrize("commands", ["qss_spark.commands", "qss_spark.mirror.commands"])
+@pytest.mark.parametrize("commands", ["qss_spark.commands", "qss_spark.mirroring.commands"])
 def test_the_commands_of_qss_load_no_spark(commands: str) -> None:
     program = f"import sys, {commands}; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -12,7 +12,7 @@ from qss_client.chunks.chunk import decode_chunk
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreType
 from qss_core.partitioning import partition_of
-from qss_spark.mirror.rows.store_rows import StoreRows
+from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_testing.pods.stores import make_definition
 
 KEY = pa.struct([("k", pa.string())])

@@ -12,8 +12,8 @@ from qss_client.chunks.chunk import decode_chunk
 from qss_client.chunks.chunk_schema import layout_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreType
-from qss_spark.mirror.rows.computed_values import ComputedValues
-from qss_spark.mirror.rows.store_rows import StoreRows
+from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_testing.pods.stores import make_definition
 
 TIME = pa.timestamp("us", "UTC")

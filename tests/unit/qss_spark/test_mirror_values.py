@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirror.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.computed_values import ComputedValues
 
 STATE = pa.struct(
     [

@@ -19,9 +19,9 @@ from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serdes.registry import serde_of
-from qss_spark.mirror.rows.computed_values import ComputedValues
-from qss_spark.mirror.rows.json_values import json_of
-from qss_spark.mirror.rows.row_times import row_times
+from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.json_values import json_of
+from qss_spark.mirroring.rows.row_times import row_times
 
 _JSON = "json"
 _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirror.copy import Written
+from qss_spark.mirroring.copy import Written
 
 _PREFIX = "queryable_state_mirror"
 _LABELS = ("store",)

@@ -28,9 +28,9 @@ from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
-from qss_spark.mirror.follower import Changes, StateFollower
-from qss_spark.mirror.rows.computed_values import ComputedValues
-from qss_spark.mirror.rows.store_rows import StoreRows
+from qss_spark.mirroring.follower import Changes, StateFollower
+from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError
 

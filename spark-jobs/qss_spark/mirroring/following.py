@@ -2,14 +2,15 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import IO
 
 import typer
 
 from qss_client.clock import Clock, SystemClock
-from qss_spark.mirror.copy import Written
-from qss_spark.mirror.group import StateCopies
-from qss_spark.mirror.metrics import MirrorMetrics
+from qss_spark.mirroring.copy import Written
+from qss_spark.mirroring.group import StateCopies
+from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.state.checkpoint import Checkpoint
 
 _POLL_S = 0.01
@@ -19,11 +20,20 @@ _BAR = 30
 _CLEAR = "\r\x1b[K"
 
 
+Wait = Callable[[float], bool]
+
+
+def _sleep(seconds: float) -> bool:
+    """Waits, and goes on: Spark tells nobody that it has committed a batch."""
+    time.sleep(seconds)  # noqa: TID251 the files of a checkpoint are looked at.
+    return False
+
+
 class Teller:
     """Tells of batches: in one line that changes on a terminal, else in a line for each batch."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
-        """By default it writes to the standard output."""
+        """Takes the stream to write to; by default it is the standard output."""
         self._stream = stream or sys.stdout
         self._is_live = self._stream.isatty()
 
@@ -54,9 +64,13 @@ def follow(
     metrics: MirrorMetrics,
     *,
     once: bool,
+    wait: Wait = _sleep,
     clock: Clock = SystemClock(),  # noqa: B008 it has no state.
 ) -> None:
-    """Copies each committed batch; `once`: returns when all stores have the newest one."""
+    """Copies each committed batch; `once`: returns when all stores have the newest one.
+
+    wait: waits for some seconds, and returns whether to end. Raises as `StateCopies.step`.
+    """
     heard_s = looked_s = clock.monotonic_s()
     while True:
         found = False
@@ -64,7 +78,7 @@ def follow(
             found = True
             heard_s = clock.monotonic_s()
             metrics.wrote(store, written)
-            teller.wrote(_line(store, written, checkpoint, clock))
+            teller.wrote(line_of(store, written, checkpoint, clock))
         if found:
             continue
         if once:
@@ -76,7 +90,8 @@ def follow(
         if now_s - looked_s > _LOOK_S:
             looked_s = now_s
             metrics.looked(*lag_of(checkpoint, copies.last, clock), checkpoint.read_bytes)
-        time.sleep(_POLL_S)  # noqa: TID251 Spark tells nobody that it has committed a batch.
+        if wait(_POLL_S):
+            return
 
 
 def lag_of(checkpoint: Checkpoint, batch: int | None, clock: Clock) -> tuple[int, float]:
@@ -93,7 +108,7 @@ def lag_of(checkpoint: Checkpoint, batch: int | None, clock: Clock) -> tuple[int
     return newest + 1 - first, max(0, clock.wall_ms() - committed_ms) / 1000
 
 
-def _line(store: str, written: Written, checkpoint: Checkpoint, clock: Clock) -> str:
+def line_of(store: str, written: Written, checkpoint: Checkpoint, clock: Clock) -> str:
     what = "the whole state" if written.is_whole else "changes"
     behind = _since_commit(checkpoint, written.batch, clock)
     return f"{store}: batch {written.batch}: {what}, {written.rows} rows, {behind}"

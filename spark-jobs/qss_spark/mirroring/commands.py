@@ -19,17 +19,17 @@ from qss_client.kube.connection import ConnectionOptions
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError
 from qss_core.wire.writer_reports import check_writer_name
-from qss_spark.mirror.copy import StateCopy
-from qss_spark.mirror.follower import StateFollower
-from qss_spark.mirror.following import Teller, follow, lag_of
-from qss_spark.mirror.group import StateCopies
-from qss_spark.mirror.listing import list_state
-from qss_spark.mirror.metrics import MirrorMetrics
-from qss_spark.mirror.rows.computed_values import ComputedValues
-from qss_spark.mirror.rows.store_rows import StoreRows
-from qss_spark.mirror.spark_rows import read_by_spark
-from qss_spark.mirror.verification import Verdict, copied_batch, verify
-from qss_spark.mirror.wanted import WantedCopies, WantedCopy, read_wanted
+from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.following import Teller, follow, lag_of
+from qss_spark.mirroring.group import StateCopies
+from qss_spark.mirroring.listing import list_state
+from qss_spark.mirroring.metrics import MirrorMetrics
+from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.spark_rows import read_by_spark
+from qss_spark.mirroring.verification import Verdict, copied_batch, verify
+from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted
 from qss_spark.state.checkpoint import Checkpoint
 
 _READ_S = 60.0  # For each page of a comparison.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from qss_spark.mirror.copy import StateCopy, Written
+from qss_spark.mirroring.copy import StateCopy, Written
 from qss_spark.state.checkpoint import Checkpoint
 
 _NONE = -1

@@ -1,0 +1,226 @@
+"""`mirror`: copies of a query's state by a thread of its driver, without a second process."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from qss_client.addresses import Urls, checked_name, find_urls
+from qss_client.arguments import shown_value
+from qss_client.http.credentials import Token
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import MalformedRequestError, Retry, StoreError
+from qss_core.wire.writer_reports import check_writer_name
+from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.following import Teller, follow
+from qss_spark.mirroring.group import StateCopies
+from qss_spark.mirroring.metrics import MirrorMetrics
+from qss_spark.mirroring.wanted import WantedCopy
+from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOG = logging.getLogger(__name__)
+_FIRST_S, _AGAIN_S = 0.1, 2.0
+_END_S = 60.0
+
+
+class LogTeller(Teller):
+    """Tells of batches in the log of the driver."""
+
+    def __init__(self) -> None:
+        """Takes nothing: the log is that of this module."""
+
+    def wrote(self, text: str) -> None:
+        _LOG.info("%s", text)
+
+    def staged(self, store: str, rows: int, of: int) -> None:
+        _LOG.info("%s: %s of %s rows are staged", store, rows, of)
+
+    def end(self) -> None:
+        """A log has no line to end."""
+
+
+class RunningMirror:
+    """Copies of a query's state, until the query ends or `stop` is called.
+
+    It goes on while pods do not answer, and begins behind the last batch of each store. Another
+    failure ends it: `error` has it then, and `stop` raises it. The query goes on.
+    """
+
+    def __init__(
+        self,
+        query: "StreamingQuery | str | Path",
+        wanted: Mapping[str, WantedCopy],
+        writer: str,
+        urls: Mapping[str, tuple[str, ...]],
+        credentials: Mapping[str, Any],
+    ) -> None:
+        """Takes what `mirror` has checked; `start` begins."""
+        self.error: Exception | None = None
+        self.metrics = MirrorMetrics()
+        self._query = query
+        self._checkpoint = _checkpoint_of(query)
+        self._wanted, self._writer, self._urls = dict(wanted), writer, urls
+        self._credentials = credentials
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="qss-mirror", daemon=True)
+
+    def start(self) -> Self:
+        """Begins the thread, and returns this."""
+        self._thread.start()
+        return self
+
+    def __enter__(self) -> Self:
+        """Enters the block; its end stops the mirror."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self, timeout_s: float = _END_S) -> None:
+        """Copies the batches that are committed, and ends. Raises the error that ended it before.
+
+        Raises StoreError where it has not ended in time.
+        """
+        self._stopped.set()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise StoreError(f"the mirror has not ended in {timeout_s:g} s")
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread still copies batches."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._has_state():
+                if self._wait(_FIRST_S):
+                    return
+            while True:
+                try:
+                    self._follow()
+                except StoreError as error:
+                    if error.retry is not Retry.LATER or self._wait(_AGAIN_S):
+                        raise
+                    _LOG.warning("the mirror goes on in %g s: %s", _AGAIN_S, error)
+                else:
+                    return
+        except Exception as error:  # noqa: BLE001 it is raised again by `stop`.
+            self.error = error
+            _LOG.error("the mirror has ended: %s", error)
+
+    def _has_state(self) -> bool:
+        try:
+            Checkpoint(self._checkpoint).newest()
+        except CheckpointError:
+            return False
+        return True
+
+    def _follow(self) -> None:
+        with ExitStack() as stack:
+            http = stack.enter_context(closing(SyncHttp(**self._credentials)))
+            copies = {}
+            for store, wanted in self._wanted.items():
+                follower = StateFollower(self._checkpoint, wanted.operator, wanted.part)
+                copies[store] = StateCopy(
+                    follower,
+                    http,
+                    self._urls[store],
+                    store,
+                    self._writer,
+                    keep_deleted=wanted.keep_deleted,
+                    values=wanted.value,
+                )
+                stack.callback(copies[store].close)
+            checkpoint = Checkpoint(self._checkpoint)
+            group, teller = StateCopies(checkpoint, copies), LogTeller()
+            follow(group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
+            follow(group, checkpoint, teller, self.metrics, once=True)
+
+    def _wait(self, seconds: float) -> bool:
+        """Waits; whether it was stopped, or the query has ended."""
+        return self._stopped.wait(seconds) or not _is_active(self._query)
+
+
+def mirror(
+    query: "StreamingQuery | str | Path",
+    stores: str | Mapping[str, Mapping[str, Any]],
+    *,
+    url: Urls | None = None,
+    writer: str | None = None,
+    token: Token | None = None,
+    token_file: str | Path | None = None,
+    ca_file: str | Path | None = None,
+) -> RunningMirror:
+    """Copies parts of a query's state into stores by a thread of this process, as `qss mirror`.
+
+    query: a query that runs, or the directory of its checkpoint.
+    stores: the store of the only part; or for each store its part, as
+        `{"last": {"part": "last"}, "recent": {"part": "delays", "keepDeleted": True}}`.
+    url: of any pod of the stores; by default as `Store` finds them. writer: the same in all stores;
+        by default the only store's name.
+    token, token_file, ca_file: as in `Store`.
+
+    Raises MalformedRequestError for what cannot be copied, and StoreNotFoundError without a URL.
+    What needs the state, or an answer of a pod, is found out by the thread.
+    """
+    wanted = _wanted_of(stores)
+    if writer is None:
+        if len(wanted) > 1:
+            raise MalformedRequestError("writer: several stores need a name for their writer")
+        writer = next(iter(wanted))
+    credentials = {"token": token, "token_file": token_file, "ca_file": ca_file}
+    urls = {name: find_urls(checked_name(name), url) for name in wanted}
+    checked = check_writer_name(writer)
+    return RunningMirror(query, wanted, checked, urls, credentials).start()
+
+
+def _wanted_of(stores: object) -> dict[str, WantedCopy]:
+    if isinstance(stores, str):
+        stores = {stores: {}}
+    if not isinstance(stores, Mapping) or not stores:
+        raise MalformedRequestError(
+            'stores: a name, or a dict as {"last": {"part": "last"}}, '
+            f"not {shown_value(stores)}"
+        )
+    try:
+        return {
+            name: msgspec.convert({**options, "store": name}, WantedCopy)
+            for name, options in stores.items()
+        }
+    except (msgspec.ValidationError, TypeError) as error:
+        raise MalformedRequestError(f"stores: {error}") from error
+
+
+def _checkpoint_of(query: "StreamingQuery | str | Path") -> Path:
+    """The directory of a query's checkpoint. Raises MalformedRequestError where it has none."""
+    if isinstance(query, str | Path):
+        return Path(query)
+    try:
+        root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())  # noqa: SLF001 Spark tells it nowhere else.
+    except AttributeError as error:
+        raise MalformedRequestError(
+            "the checkpoint of this query is not known here: give its directory instead"
+        ) from error
+    scheme, colon, path = root.partition(":")
+    if colon and scheme != "file":
+        raise MalformedRequestError(
+            f"the checkpoint {root} is not in a directory of this machine: mount it, and give the "
+            "directory"
+        )
+    return Path("/" + (path if colon else root).lstrip("/"))
+
+
+def _is_active(query: "StreamingQuery | str | Path") -> bool:
+    return isinstance(query, str | Path) or bool(query.isActive)

@@ -1,0 +1,92 @@
+"""`qss_spark.mirror` copies the state of a query by a thread, until the query ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_core.errors import MalformedRequestError, StaleWriterError, StoreNotFoundError
+from qss_spark import mirror
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
+from qss_testing.writers.committed_query import Query, copying, rows_in, steps_of
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path / "pods", key_serde="json") as cluster:
+        yield cluster
+
+
+def test_the_thread_begins_with_the_first_batch_and_ends_with_the_newest(
+    tmp_path: Path, cluster: PodCluster
+) -> None:
+    query = Query(tmp_path, "dedup-hdfs")
+    first, *_, last = query.batches
+    with mirror(query.path, cluster.store, url=cluster.url) as running:
+        assert running.is_running
+        query.commit(first)
+        wait_until(lambda: len(rows_in(cluster)) > 0, WAIT_S)
+        query.commit_all()
+    assert not running.is_running
+    assert len(rows_in(cluster)) == len(query.expected[""])
+    assert running.error is None
+    with copying(cluster, query, writer=cluster.store) as copy:
+        assert copy.last == last
+
+
+def test_the_thread_goes_on_once_pods_answer_again(tmp_path: Path, cluster: PodCluster) -> None:
+    query = Query(tmp_path, "dedup-hdfs")
+    query.commit(query.batches[0])
+    running = mirror(query.path, {cluster.store: {"operator": 0}}, url=cluster.url, writer="w")
+    wait_until(lambda: len(rows_in(cluster)) > 0, WAIT_S)
+    cluster.pods[0].kill()
+    query.commit_all()
+    cluster.pods[0].start()
+    running.stop()
+    assert len(rows_in(cluster)) == len(query.expected[""])
+
+
+def test_an_error_that_stays_ends_the_thread_and_is_raised_at_its_stop(
+    tmp_path: Path, cluster: PodCluster
+) -> None:
+    query = Query(tmp_path, "dedup-hdfs")
+    query.commit(query.batches[0])
+    running = mirror(query.path, cluster.store, url=cluster.url)
+    wait_until(lambda: len(rows_in(cluster)) > 0, WAIT_S)
+    with copying(cluster, query, writer=cluster.store) as second:
+        query.commit(query.batches[1])
+        steps_of(second)
+        query.commit(query.batches[2])
+        wait_until(lambda: not running.is_running, WAIT_S)
+    with pytest.raises(StaleWriterError):
+        running.stop()
+    assert isinstance(running.error, StaleWriterError)
+
+
+@pytest.mark.parametrize(
+    ("stores", "said"),
+    [
+        (5, "stores: a name"),
+        ({}, "stores: a name"),
+        ({"a": {"parts": "x"}}, "parts"),
+        ({"a": 5}, "stores: "),
+        ({"a": {}, "b": {}}, "need a name for their writer"),
+        ("../x", "no store's name"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_before_a_thread_begins(
+    tmp_path: Path, stores: Any, said: str
+) -> None:
+    with pytest.raises(MalformedRequestError, match=said):
+        mirror(tmp_path, stores, url="http://127.0.0.1:1")
+
+
+def test_a_store_without_an_address_is_told(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QSS_URL", raising=False)
+    with pytest.raises(StoreNotFoundError):
+        mirror(tmp_path, "words")
