@@ -3,13 +3,14 @@
 1. `commands` has `qss mirror`: `listing` lists the state of a checkpoint, and parts of it are
    copied as options or a file of several stores say (`wanted`).
 2. `follower` begins with the whole state of the newest committed batch, and then reads what each
-   further batch changed, by `state`. `time_to_live` unwraps values that have one.
-3. `rows` makes rows of a store from keys and values of the state.
+   further batch changed, by `state`.
+3. `rows` makes rows of a store from keys and values of the state; `stores` makes the resources of
+   stores that fit them.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
    with the whole state, which replaces all rows at once.
 5. `following` goes on with the copies of all stores (`group`), tells each batch, and keeps
-   `metrics`.
+   `metrics`. `driver` does it in a thread of the query's driver.
 
 The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind
 it, and a second mirror ends the first one. A batch that was decided before a crash is the last

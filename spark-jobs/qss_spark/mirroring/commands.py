@@ -1,5 +1,7 @@
 """The command `qss mirror`: what the state of a Spark query has, and a copy of it in stores."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -28,9 +30,11 @@ from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.spark_rows import read_by_spark
+from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
 from qss_spark.mirroring.verification import Verdict, copied_batch, verify
 from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted
 from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.inventory import Inventory
 
 _READ_S = 60.0  # For each page of a comparison.
 
@@ -73,6 +77,12 @@ def mirror(
     status: Annotated[  # noqa: FBT002
         bool, typer.Option("--status", help="say how far the store is behind the query")
     ] = False,
+    print_stores: Annotated[  # noqa: FBT002
+        bool, typer.Option("--print-stores", help="print stores that fit the parts, as YAML")
+    ] = False,
+    up: Annotated[  # noqa: FBT002
+        bool, typer.Option("--up", help="start such stores on this machine, and write their files")
+    ] = False,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="serve /metrics for Prometheus there")
     ] = None,
@@ -91,11 +101,15 @@ def mirror(
     if store is None and file is None:
         if any((*of_store, once, verify, status, metrics_port is not None)):
             raise MalformedRequestError("these options go with --store or --file")
-        if not list_state(checkpoint, reached.output):
+        if print_stores or up:
+            _offer(checkpoint, reached, is_up=up)
+        elif not list_state(checkpoint, reached.output):
             raise typer.Exit(1)
         return
-    if once + verify + status > 1:
-        raise MalformedRequestError("--once, --verify and --status: give one of them")
+    if once + verify + status + print_stores + up > 1:
+        raise MalformedRequestError(
+            "--once, --verify, --status, --print-stores and --up: give one of them"
+        )
     if file is not None:
         wanted = read_wanted(file)
     else:
@@ -115,6 +129,30 @@ def mirror(
             _compare(places)
         else:
             _copy(places, once=once, metrics_port=metrics_port)
+
+
+def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
+    """Prints stores that fit, or starts them on this machine beside the file that fills them."""
+    name = name_of(checkpoint.resolve().name)
+    stores = fitting_stores(Inventory(checkpoint), name, is_local=is_up)
+    if not is_up:
+        typer.echo(yaml_of(stores), nl=False)
+        return
+    files = {Path(f"{name}-stores.yaml"): yaml_of(stores)}
+    files[Path(f"{name}-mirror.yaml")] = mirror_file_of(stores, name)
+    for file, text in files.items():
+        try:
+            with file.open("x") as opened:
+                opened.write(text)
+        except OSError as error:
+            raise MalformedRequestError(f"{file} cannot be made: {error.strerror}") from error
+    given, filling = files
+    state_dir = str(reached.place.state_dir)
+    command = [sys.executable, "-m", "qss_client", "up", str(given), "--detach"]
+    done = subprocess.run([*command, "--state-dir", state_dir], check=False)
+    if done.returncode:
+        raise typer.Exit(done.returncode)
+    typer.echo(f"now: qss mirror {checkpoint} --file {filling}")
 
 
 @dataclass(frozen=True, slots=True)

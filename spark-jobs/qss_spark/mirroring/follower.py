@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qss_spark.mirroring.time_to_live import unwrapped, unwrapped_fields
+from qss_spark.mirroring.rows.time_to_live import unwrapped, unwrapped_fields
 from qss_spark.state.checkpoint import Batch, Checkpoint
 from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.inventory import Inventory, Item, Place, layout_of, parts_of

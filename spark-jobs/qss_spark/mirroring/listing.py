@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from qss_client.cli.printing import Output, print_rows
-from qss_spark.mirroring.time_to_live import unwrapped_fields
+from qss_spark.mirroring.rows.time_to_live import unwrapped_fields
 from qss_spark.state.inventory import Inventory, Item
 from qss_spark.state.tables import Shape
 from qss_spark.state.types import Field, text_of, unique_names

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from qss_spark.mirroring.time_to_live import unwrapped, unwrapped_fields
+from qss_spark.mirroring.rows.time_to_live import unwrapped, unwrapped_fields
 from qss_spark.state.types import Field, Struct, arrow_of
 
 N, D, EXPIRY = Field("n", "long"), Field("d", "double"), Field("ttlExpirationMs", "long")

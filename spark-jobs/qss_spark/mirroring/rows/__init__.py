@@ -7,12 +7,14 @@
    a gap after its last event.
 3. `computed_values` computes the columns that `--value` names, from an expression of columns,
    numbers and four operations, which is read by Python's grammar and never run as a program.
-4. `json_values` makes JSON of Arrow's values: times are RFC 3339, bytes are base64, and decimals
+4. `time_to_live` unwraps values of a processor's variable that have one.
+5. `json_values` makes JSON of Arrow's values: times are RFC 3339, bytes are base64, and decimals
    keep their digits.
 
 A session that grows is another row of its store, so `store_rows` is told the rows that keys had
 before, and deletes those that are not written again. With `keep_deleted` rows of keys that the
 query drops stay.
 
-Tests: `test_mirror_rows`, `test_mirror_times` and `test_mirror_values` (unit).
+Tests: `test_mirror_rows`, `test_mirror_times`, `test_mirror_values` and
+`test_mirror_expiry` (unit).
 """

@@ -1,0 +1,134 @@
+"""Makes the resources of stores that fit the parts of a state, as YAML for `qss up` and kubectl."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from qss_core.errors import MalformedRequestError
+from qss_spark.state.inventory import Inventory, Item
+
+_KEY_SERDES = {"string": "string", "long": "int64", "integer": "int32", "short": "int16"}
+_NO_NAME = re.compile("[^a-z0-9]+")
+_NAME_MAX = 50
+_PARTITIONS_MAX = 84
+_WINDOW, _SESSION = "window", "session_window"
+_US = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FittingStore:
+    """The resource of a store for one part of a state; `note` says what a person may change."""
+
+    item: Item
+    resource: dict[str, Any]
+    note: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        return str(self.resource["metadata"]["name"])
+
+
+def fitting_stores(found: Inventory, name: str, *, is_local: bool) -> list[FittingStore]:
+    """A store for each part that can be copied, named after the query and the part.
+
+    is_local: for `qss up`, whose pods check no callers. Raises MalformedRequestError where no part
+    can be copied.
+    """
+    items = [one for one in map(found.counted, found.items) if one.place and not one.reason]
+    if not items:
+        raise MalformedRequestError("no part of this state can be copied: see the list for why")
+    several = len({one.operator for one in items}) > 1
+    made = []
+    for one in items:
+        parts = [name, *([str(one.operator)] if several else []), *([one.part] if one.part else [])]
+        made.append(_store(found, one, name_of("-".join(parts))))
+    if is_local:
+        for store in made:
+            store.resource["spec"]["access"] = {"authentication": "None"}
+    return made
+
+
+def yaml_of(stores: list[FittingStore]) -> str:
+    """The resources as YAML documents, each below its note."""
+    texts = []
+    for one in stores:
+        note = "" if one.note is None else f"# {one.note}\n"
+        texts.append(note + yaml.safe_dump(one.resource, sort_keys=False, width=120))
+    return "---\n".join(texts)
+
+
+def mirror_file_of(stores: list[FittingStore], writer: str) -> str:
+    """The file of `qss mirror --file` that copies each part into its store."""
+    copies = [
+        {"store": one.name, "operator": one.item.operator, "part": one.item.part} for one in stores
+    ]
+    return yaml.safe_dump({"writer": writer, "stores": copies}, sort_keys=False, width=120)
+
+
+def name_of(text: str) -> str:
+    """A name of Kubernetes made of any text."""
+    name = _NO_NAME.sub("-", text.lower())[:_NAME_MAX].strip("-")
+    return name or "state"
+
+
+def _store(found: Inventory, item: Item, name: str) -> FittingStore:
+    assert item.place is not None, "it can be copied"
+    columns = item.place.schema.key
+    kind: dict[str, Any] = {"type": "KeyValue"}
+    note = None
+    if any(one.name == _WINDOW for one in columns) and len(columns) > 1:
+        size_ms = _window_ms(found.table(item))
+        if size_ms is None:
+            note = "No window is open now. A Window store needs the size of the query's windows."
+        else:
+            kind = {
+                "type": "Window",
+                "window": {"size": _duration(size_ms), "retention": _duration(_retained(size_ms))},
+            }
+            columns = tuple(one for one in columns if one.name != _WINDOW)
+            note = "Windows older than the retention are not kept: see --keep-deleted."
+    elif any(one.name == _SESSION for one in item.place.schema.value):
+        note = "A Session store (type: Session) needs the gap of the query's sessions."
+    only = columns[0].type if len(columns) == 1 else None
+    serde = _KEY_SERDES.get(only, "json") if isinstance(only, str) else "json"
+    return FittingStore(
+        item=item,
+        note=note,
+        resource={
+            "apiVersion": "queryablestate.dev/v1alpha1",
+            "kind": "QueryableStateStore",
+            "metadata": {"name": name},
+            "spec": {
+                "store": {**kind, "key": {"serde": serde}, "value": {"serde": "json"}},
+                "partitions": min(found.batch.partitions, _PARTITIONS_MAX),
+            },
+        },
+    )
+
+
+def _window_ms(table: pa.Table) -> int | None:
+    """The length of the windows of a state; None where none is open."""
+    if table.num_rows == 0:
+        return None
+    window = pc.struct_field(table.column("key"), _WINDOW)
+    start, end = (
+        pc.struct_field(window, one)[0].cast(pa.int64()).as_py() for one in ("start", "end")
+    )
+    return int(end - start) // _US
+
+
+def _retained(size_ms: int) -> int:
+    """A day, or ten windows if they are longer."""
+    return max(24 * 3_600_000, 10 * size_ms)
+
+
+def _duration(ms: int) -> str:
+    for unit, name in ((3_600_000, "h"), (60_000, "m"), (1000, "s")):
+        if ms % unit == 0:
+            return f"{ms // unit}{name}"
+    return f"{ms}ms"

@@ -1,0 +1,102 @@
+"""`qss mirror --print-stores` prints stores that take the parts of a state as they are."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qss_client.cli.main import main
+from qss_operator.resources.validation import validate_resource
+from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of
+from qss_spark.mirroring.wanted import read_wanted
+from qss_spark.state.inventory import Inventory
+
+FILES = Path(__file__).parents[2] / "contract" / "spark_state" / "4.3.0"
+Printed = Callable[[str], tuple[str, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Callable[[str], Path]:
+    def unpacked(name: str) -> Path:
+        directory = tmp_path / "My Query_1"
+        with zipfile.ZipFile(FILES / f"{name}.zip") as archive:
+            archive.extractall(directory)
+        return directory
+
+    return unpacked
+
+
+@pytest.fixture
+def printed(checkpoint: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> Printed:
+    """The text that is printed for a checkpoint, and its documents."""
+
+    def run(name: str) -> tuple[str, list[dict[str, Any]]]:
+        with pytest.raises(SystemExit) as ended:
+            main(["mirror", str(checkpoint(name)), "--print-stores"])
+        assert not ended.value.code
+        text = capsys.readouterr().out
+        return text, list(yaml.safe_load_all(text))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aggregation-hdfs", "windows-rocksdb", "sessions-hdfs", "dedup-rocksdb"),
+        *("join-rocksdb-zstd", "processor-rocksdb", "ttl-rocksdb"),
+    ],
+)
+def test_every_store_is_a_valid_resource_with_a_name_of_its_own(
+    printed: Printed, name: str
+) -> None:
+    _, documents = printed(name)
+    names = [validate_resource(one)["metadata"]["name"] for one in documents]
+    assert len(set(names)) == len(documents) > 0
+    assert all(one.startswith("my-query-1") for one in names)
+
+
+def test_keys_of_one_column_have_its_serde_and_several_are_json(printed: Printed) -> None:
+    _, documents = printed("processor-rocksdb")
+    serdes = {one["metadata"]["name"]: one["spec"]["store"]["key"]["serde"] for one in documents}
+    assert serdes == {
+        "my-query-1-delays": "string",
+        "my-query-1-last": "string",
+        "my-query-1-ports": "json",
+    }
+
+
+def test_windows_have_the_size_of_the_query_and_sessions_a_note(printed: Printed) -> None:
+    text, (window,) = printed("windows-hdfs")
+    assert window["spec"]["store"]["window"] == {"size": "30s", "retention": "24h"}
+    assert window["spec"]["store"]["key"] == {"serde": "string"}
+    assert text.startswith("# Windows older than the retention are not kept")
+    text, (session,) = printed("sessions-rocksdb")
+    assert session["spec"]["store"]["type"] == "KeyValue"
+    assert text.startswith("# A Session store (type: Session) needs the gap")
+
+
+def test_the_file_of_the_copies_names_each_part_and_its_store(
+    checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    found = Inventory(checkpoint("join-hdfs"))
+    stores = fitting_stores(found, "q", is_local=True)
+    assert {one.resource["spec"]["access"]["authentication"] for one in stores} == {"None"}
+    file = tmp_path / "mirror.yaml"
+    file.write_text(mirror_file_of(stores, "q"))
+    wanted = read_wanted(file)
+    assert wanted.writer == "q"
+    assert [(one.store, one.operator, one.part) for one in wanted.stores] == [
+        ("q-left", 0, "left"),
+        ("q-right", 0, "right"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("Delays_2 of DC", "delays-2-of-dc"), ("-a-", "a"), ("é", "state")]
+)
+def test_a_name_is_one_of_kubernetes(text: str, name: str) -> None:
+    assert name_of(text) == name
