@@ -49,7 +49,7 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and th
 	$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra store --output-file store-pod/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra operator --output-file operator/requirements.lock pyproject.toml
-	$(COMPILE) --constraints requirements.lock --extra spark --output-file spark-jobs/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra spark --extra mirror --output-file spark-jobs/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --group build --output-file .ci/build.lock
 	$(COMPILE) --group go --output-file .ci/go.lock
 	$(COMPILE) --group checkov --output-file .ci/checkov.lock

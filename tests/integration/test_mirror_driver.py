@@ -1,17 +1,26 @@
 """`qss_spark.mirror` copies the state of a query by a thread, until the query ends."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
+import yaml
 
 from qss_core.errors import MalformedRequestError, StaleWriterError, StoreNotFoundError
+from qss_operator.resources.validation import validate_resource
 from qss_spark import mirror
+from qss_spark.mirroring.metrics import MirrorMetrics
+from qss_spark.mirroring.wanted import read_wanted
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.committed_query import Query, copying, rows_in, steps_of
 
+KUBERNETES = Path(__file__).parents[2] / "spark-jobs" / "kubernetes"
 WAIT_S = 30.0
 
 
@@ -90,3 +99,45 @@ def test_a_store_without_an_address_is_told(tmp_path: Path, monkeypatch: Any) ->
     monkeypatch.delenv("QSS_URL", raising=False)
     with pytest.raises(StoreNotFoundError):
         mirror(tmp_path, "words")
+
+
+def test_the_program_of_a_container_ends_with_sigterm_behind_a_whole_batch(
+    tmp_path: Path, cluster: PodCluster
+) -> None:
+    query = Query(tmp_path, "dedup-hdfs")
+    file = tmp_path / "mirror.yaml"
+    file.write_text(f"{{writer: w, stores: [{{store: {cluster.store}, url: '{cluster.url}'}}]}}")
+    command = [sys.executable, "-m", "qss_spark.mirroring", str(query.path), str(file)]
+    with subprocess.Popen(
+        [*command, "--metrics-port", "0"], stderr=subprocess.PIPE, text=True
+    ) as program:
+        query.commit_all()
+        wait_until(lambda: len(rows_in(cluster)) == len(query.expected[""]), WAIT_S)
+        program.terminate()
+        _, said = program.communicate(timeout=WAIT_S)
+    assert program.returncode == 0, said
+    assert f"{cluster.store}: batch {query.batches[-1]}: the whole state, 12 rows" in said
+    file.write_text("{writer: w, stores: []}")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    assert (refused.returncode, "1 to 64 stores" in refused.stderr) == (1, True)
+
+
+def test_the_manifests_of_the_mirror_are_valid_and_name_metrics_that_are_there(
+    tmp_path: Path,
+) -> None:
+    store, _, _, stores, deployment = yaml.safe_load_all((KUBERNETES / "mirror.yaml").read_text())
+    assert validate_resource(store)["metadata"]["name"] == "aircraft-state"
+    file = tmp_path / "mirror.yaml"
+    file.write_text(stores["data"]["mirror.yaml"])
+    (wanted,) = read_wanted(file).stores
+    assert (wanted.store, wanted.operator) == ("aircraft-state", 0)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    token = next(one for one in container["volumeMounts"] if one["name"] == "token")
+    assert wanted.token_file == f"{token['mountPath']}/token"
+    monitor, rule = yaml.safe_load_all((KUBERNETES / "mirror-alert.yaml").read_text())
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": container["ports"][0]["name"]}]
+    metrics = MirrorMetrics()
+    shown = urllib3.request("GET", f"http://127.0.0.1:{metrics.serve(0)}/metrics").data.decode()
+    (alert,) = rule["spec"]["groups"][0]["rules"]
+    for name in re.findall(r"qss_[a-z_]+", alert["expr"]):
+        assert f"# TYPE {name} " in shown

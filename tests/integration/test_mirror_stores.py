@@ -176,13 +176,13 @@ def test_metrics_count_batches_rows_whole_states_and_the_lag(
         lines = dict(
             line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#"
         )
-    of = 'queryable_state_mirror_{}{{store="last"}}'.format
+    of = 'qss_mirror_{}{{store="last"}}'.format
     assert float(lines[of("batch")]) == second
     assert float(lines[of("batches_total")]) == 2
     assert float(lines[of("resyncs_total")]) == 1
     assert float(lines[of("rows_total")]) > 4
-    assert float(lines["queryable_state_mirror_batches_behind"]) == 1
-    assert float(lines["queryable_state_mirror_behind_seconds"]) >= 0
+    assert float(lines["qss_mirror_batches_behind"]) == 1
+    assert float(lines["qss_mirror_behind_seconds"]) >= 0
     with pytest.raises(MalformedRequestError, match=f"--metrics-port {port}: Address already"):
         MirrorMetrics().serve(port)
 

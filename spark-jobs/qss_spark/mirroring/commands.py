@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -184,7 +184,12 @@ def _places(
         found = []
         for one in wanted.stores:
             follower = StateFollower(checkpoint, one.operator, one.part)
-            to = stack.enter_context(connection_of(one.store, reached.place, writes=True))
+            place = replace(
+                reached.place,
+                url=one.url or reached.place.url,
+                token_file=Path(one.token_file) if one.token_file else reached.place.token_file,
+            )
+            to = stack.enter_context(connection_of(one.store, place, writes=True))
             http = stack.enter_context(closing(to.http()))
             writer = check_writer_name(wanted.writer or to.store)
             found.append(_Place(one, follower, to, http, writer))

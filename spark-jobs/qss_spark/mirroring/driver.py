@@ -129,9 +129,12 @@ class RunningMirror:
 
     def _follow(self) -> None:
         with ExitStack() as stack:
-            http = stack.enter_context(closing(SyncHttp(**self._credentials)))
             copies = {}
             for store, wanted in self._wanted.items():
+                given = dict(self._credentials)
+                if wanted.token_file is not None:
+                    given |= {"token": None, "token_file": wanted.token_file}
+                http = stack.enter_context(closing(SyncHttp(**given)))
                 follower = StateFollower(self._checkpoint, wanted.operator, wanted.part)
                 copies[store] = StateCopy(
                     follower,
@@ -168,8 +171,8 @@ def mirror(
     query: a query that runs, or the directory of its checkpoint.
     stores: the store of the only part; or for each store its part, as
         `{"last": {"part": "last"}, "recent": {"part": "delays", "keepDeleted": True}}`.
-    url: of any pod of the stores; by default as `Store` finds them. writer: the same in all stores;
-        by default the only store's name.
+    url: of any pod of the stores; by default as `Store` finds them. A store's own `url` and
+        `tokenFile` come first. writer: the same in all stores; by default the only store's name.
     token, token_file, ca_file: as in `Store`.
 
     Raises MalformedRequestError for what cannot be copied, and StoreNotFoundError without a URL.
@@ -181,7 +184,7 @@ def mirror(
             raise MalformedRequestError("writer: several stores need a name for their writer")
         writer = next(iter(wanted))
     credentials = {"token": token, "token_file": token_file, "ca_file": ca_file}
-    urls = {name: find_urls(checked_name(name), url) for name in wanted}
+    urls = {name: find_urls(checked_name(name), one.url or url) for name, one in wanted.items()}
     checked = check_writer_name(writer)
     return RunningMirror(query, wanted, checked, urls, credentials).start()
 

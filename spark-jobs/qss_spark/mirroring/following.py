@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-import typer
-
 from qss_client.clock import Clock, SystemClock
 from qss_spark.mirroring.copy import Written
 from qss_spark.mirroring.group import StateCopies
@@ -39,22 +37,23 @@ class Teller:
 
     def wrote(self, text: str) -> None:
         """Says that a store has a batch."""
-        if self._is_live:
-            typer.echo(f"{_CLEAR}{text}", file=self._stream, nl=False)
-        else:
-            typer.echo(text, file=self._stream)
+        self._write(f"{_CLEAR}{text}" if self._is_live else f"{text}\n")
 
     def staged(self, store: str, rows: int, of: int) -> None:
         """So many rows of a large batch are in the store, and not visible yet."""
         if self._is_live and of:
             filled = _BAR * min(rows, of) // of
             bar = f"{'#' * filled}{'.' * (_BAR - filled)}"
-            typer.echo(f"{_CLEAR}{store} [{bar}] {rows} of {of} rows", file=self._stream, nl=False)
+            self._write(f"{_CLEAR}{store} [{bar}] {rows} of {of} rows")
 
     def end(self) -> None:
         """Ends the line, so that a prompt does not follow it."""
         if self._is_live:
-            typer.echo(file=self._stream)
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
 
 
 def follow(

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 from qss_core.errors import MalformedRequestError
 from qss_spark.mirroring.copy import Written
 
-_PREFIX = "queryable_state_mirror"
+_PREFIX = "qss_mirror"
 _LABELS = ("store",)
 
 

@@ -14,13 +14,18 @@ _STORES_MAX = 64
 class WantedCopy(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """A part of the state, and the store that gets it."""
+    """A part of the state, and the store that gets it.
+
+    url: of any pod of the store. token_file: a token for it, where it checks its callers.
+    """
 
     store: str
     operator: int | None = None
     part: str | None = None
     keep_deleted: bool = False
     value: tuple[str, ...] = ()
+    url: str | None = None
+    token_file: str | None = None
 
 
 class WantedCopies(
