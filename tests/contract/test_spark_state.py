@@ -3,6 +3,7 @@
 import itertools
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from qss_spark.state.inventory import Inventory
 from qss_testing.writers.spark_state import EXPECTED, PROCESSORS, QUERIES, WAYS, in_order, plain_row
 
 FILES = sorted((Path(__file__).parent / "spark_state").glob("*/*.zip"))
+FADING = [file for file in FILES if file.stem.startswith("ttl-")]
 
 
 @pytest.fixture(params=FILES, ids=lambda file: f"{file.stem} of {file.parent.name}")
@@ -40,25 +42,35 @@ def test_every_row_is_the_one_that_spark_reads(checkpoint: Path) -> None:
     assert {one.part: rows_of(found.table(one)) for one in found.items} == expected
 
 
-@pytest.mark.parametrize(
-    "file", [file for file in FILES if file.stem.startswith("ttl-")], ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", FADING, ids=lambda file: f"{file.stem} of {file.parent.name}")
 def test_no_value_outlives_its_time_in_the_state_of_a_batch(file: Path, tmp_path: Path) -> None:
     """A mirror gets what expires as deletes: it looks at no clock."""
+    for time_ms, values in values_by_batch(file, tmp_path):
+        assert all(one["ttlExpirationMs"] > time_ms for one in values)
+
+
+def test_values_have_expired_in_such_files(tmp_path: Path) -> None:
+    for file in FADING:
+        if file.parent.name == "4.3.0":
+            newest, *older = (
+                len(values) for _, values in values_by_batch(file, tmp_path / file.stem)
+            )
+            assert newest < max(older)
+
+
+def values_by_batch(file: Path, directory: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The time of each batch and the values after it, the newest first."""
     with zipfile.ZipFile(file) as archive:
-        archive.extractall(tmp_path)
-    commits = {int(one.name): one for one in (tmp_path / "commits").glob("[0-9]*")}
-    left = []
+        archive.extractall(directory)
+    commits = {int(one.name): one for one in (directory / "commits").glob("[0-9]*")}
     for number in sorted(commits, reverse=True):
-        document = json.loads((tmp_path / "offsets" / str(number)).read_text().splitlines()[1])
-        found = Inventory(tmp_path)
+        document = json.loads((directory / "offsets" / str(number)).read_text().splitlines()[1])
+        found = Inventory(directory)
         assert found.batch.number == number
         tables = {one.part: found.table(one).column("value").to_pylist() for one in found.items}
         values = [*tables["last"], *tables["ports"], *itertools.chain(*tables["delays"])]
-        left.append(len(values))
-        assert all(one["ttlExpirationMs"] > document["batchTimestampMs"] for one in values)
+        yield document["batchTimestampMs"], values
         commits[number].unlink()
-    assert left[0] < max(left)
 
 
 def rows_of(table: pa.Table) -> list[Any]:
