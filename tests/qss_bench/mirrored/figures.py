@@ -11,7 +11,6 @@ from pathlib import Path
 from qss_bench.mirrored.side import BATCH_S, START_S, Program, Side, pods, tell
 from qss_client.clock import SystemClock
 from qss_spark.session import SHORT_RUN, local_session
-from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
 _CLOCK = SystemClock()
@@ -51,7 +50,7 @@ def _lags(lines: list[str]) -> list[int]:
     return [int(found[2]) for line in lines if (found := _LAG.search(line))]
 
 
-def beside(directory: Path, cluster: PodCluster, keys: int) -> None:
+def beside(directory: Path, place: list[str], keys: int) -> None:
     """Measures batches of so many changed keys, in turns without and with a mirror."""
     side = Side(directory, keys)
     query = side.query()
@@ -63,7 +62,7 @@ def beside(directory: Path, cluster: PodCluster, keys: int) -> None:
         alone, both = [], []
         for _ in range(2):
             alone.append(batches_of(side, query, None))
-            mirror = side.mirror(cluster, "--writer", f"keys-{keys}")
+            mirror = side.mirror(place, "--writer", f"keys-{keys}")
             mirror.wait_for(f"batch {side.newest()}", START_S)
             both.append(batches_of(side, query, mirror))
             mirror.kill()
@@ -80,7 +79,7 @@ def beside(directory: Path, cluster: PodCluster, keys: int) -> None:
     )
 
 
-def first_copy(directory: Path, cluster: PodCluster) -> None:
+def first_copy(directory: Path, place: list[str]) -> None:
     """Measures the first copy of a million rows against Spark's own reader."""
     side = Side(directory, _ROWS)
     for number in range(_ROWS // _OF_A_FILE):
@@ -95,7 +94,7 @@ def first_copy(directory: Path, cluster: PodCluster) -> None:
     finally:
         query.kill()
     began_s = time.monotonic()
-    mirror = side.mirror(cluster, "--writer", "first", "--once")
+    mirror = side.mirror(place, "--writer", "first", "--once")
     wait_until(lambda: not mirror.is_running, 4 * START_S)
     copied_s = time.monotonic() - began_s
     assert any(f"{_ROWS} rows" in one for one in mirror.lines), mirror.lines
@@ -120,13 +119,13 @@ def main() -> None:
         for keys in given:
             here = Path(directory) / str(keys)
             here.mkdir()
-            with pods(here / "pods") as cluster:
-                beside(here, cluster, keys)
+            with pods(here / "pods") as place:
+                beside(here, place, keys)
         if not sys.argv[1:]:
             here = Path(directory) / "first"
             here.mkdir()
-            with pods(here / "pods") as cluster:
-                first_copy(here, cluster)
+            with pods(here / "pods") as place:
+                first_copy(here, place)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import yaml
+
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
 START_S, BATCH_S = 120.0, 120.0
+PODS = 3
+_NAME = "words"
+_STORE = f"""
+apiVersion: queryablestate.dev/v1alpha1
+kind: QueryableStateStore
+metadata: {{name: {_NAME}}}
+spec:
+  store: {{type: KeyValue, key: {{serde: string}}, value: {{serde: json}}}}
+  partitions: 4
+  replicas: {PODS}
+  standbys: 1
+  rebalance: {{leaseDuration: 1s, failoverAfter: 2s, replicaTimeout: 2s}}
+  access: {{authentication: None}}
+"""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -101,10 +117,9 @@ class Side:
         """Starts the query as a program of its own."""
         return Program(["qss_bench.mirrored.query", str(self.input.path), str(self.checkpoint)])
 
-    def mirror(self, cluster: PodCluster, *options: str) -> Program:
-        """Starts `qss mirror` into the store of a cluster."""
-        stores = ["--store", cluster.store, "--url", ",".join(one.query for one in cluster.pods)]
-        return Program(["qss_client", "mirror", str(self.checkpoint), *stores, *options])
+    def mirror(self, place: Sequence[str], *options: str) -> Program:
+        """Starts `qss mirror` into the store of a place: its options `--store`, and where it is."""
+        return Program(["qss_client", "mirror", str(self.checkpoint), *place, *options])
 
     def committed(self, number: int) -> Path:
         """The file with which Spark commits a batch."""
@@ -115,6 +130,14 @@ class Side:
         file = self.committed(number)
         wait_until(file.exists, BATCH_S)
         return file.stat().st_mtime_ns / 1e9
+
+    def has_read(self, batches: int) -> bool:
+        """Whether the query has committed all of its input: a killed one may join two files."""
+        newest = self.newest()
+        if newest < 0:
+            return False
+        text = (self.checkpoint / "offsets" / str(newest)).read_text()
+        return int(json.loads(text.splitlines()[-1])["logOffset"]) >= batches - 1
 
     def newest(self) -> int:
         """The newest committed batch; -1 before the first."""
@@ -131,7 +154,38 @@ def tell(text: str) -> None:
 
 
 @contextmanager
-def pods(directory: Path, number: int = 2) -> Iterator[PodCluster]:
-    """A store of strings and JSON with a standby for each partition."""
-    with PodCluster(directory, pods=number, standbys=1, partitions=4) as cluster:
-        yield cluster
+def pods(directory: Path) -> Iterator[list[str]]:
+    """A store of strings and JSON on two pods, with standbys: the options that find it."""
+    with PodCluster(directory, pods=2, standbys=1, partitions=4) as cluster:
+        yield ["--store", cluster.store, "--url", ",".join(one.query for one in cluster.pods)]
+
+
+class LocalStore:
+    """A store of `qss up`, which starts killed pods again and moves their actives."""
+
+    def __init__(self, directory: Path) -> None:
+        """Starts three pods with standbys, and waits until all is served."""
+        self._state = directory / "state"
+        file = directory / "store.yaml"
+        file.write_text(_STORE)
+        self._qss("up", str(file), "--detach")
+
+    @property
+    def place(self) -> list[str]:
+        """The options that find the store."""
+        return ["--store", _NAME, "--state-dir", str(self._state)]
+
+    def kill_pod(self, ordinal: int) -> None:
+        """Kills one pod; nothing happens while it does not run."""
+        file = self._state / _NAME / f"pod-{ordinal}" / "process.yaml"
+        pid = int(yaml.safe_load(file.read_text())["pid"])
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends the pods."""
+        self._qss("down")
+
+    def _qss(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "qss_client", *arguments, "--state-dir", str(self._state)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
