@@ -30,13 +30,15 @@ def check_choice(name: str, value: object) -> None:
         raise MalformedRequestError(f"{name}: True or False, not {shown_value(value)}")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Raises MalformedRequestError for what is no number of seconds."""
+def check_seconds(name: str, value: object, *, least: float | None = None) -> None:
+    """Raises MalformedRequestError for what is no number of seconds, or less than `least`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value:  # NaN is unlike itself.
         raise MalformedRequestError(f"{name}: seconds, not {shown_value(value)}")
     if isinstance(value, int | float) and abs(value) > SECONDS_MAX:
         raise MalformedRequestError(f"{name}: at most {SECONDS_MAX} s, not {shown_value(value)}")
+    if least is not None and isinstance(value, int | float) and value < least:
+        raise MalformedRequestError(f"{name}: at least {least:g} s, not {shown_value(value)}")
 
 
 def check_limit(limit: object) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from qss_client import AsyncStore, ReadOptions, Store
+from qss_client.http.retries import RetryLimits
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Isolation
 from qss_testing.clients.clients import AnyClient
@@ -117,6 +118,14 @@ async def test_the_members_of_a_query_are_json(connect: Connect) -> None:
     for value, why in ((deep, "nested too deeply"), ({1}, "cannot be JSON"), (1e999, "JSON")):
         with pytest.raises(MalformedRequestError, match=why):
             await client.query("RangeQuery", members={"lower": value})
+
+
+@pytest.mark.parametrize("seconds", ["x", None, -1, float("nan"), float("inf"), True])
+def test_limits_are_seconds(seconds: Any) -> None:
+    with pytest.raises(MalformedRequestError, match="deadline_s: "):
+        RetryLimits(deadline_s=seconds)
+    with pytest.raises(MalformedRequestError, match="first_contact_s: "):
+        RetryLimits(first_contact_s=seconds)
 
 
 @pytest.mark.parametrize("kind", [Store, AsyncStore])

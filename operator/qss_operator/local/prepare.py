@@ -22,7 +22,7 @@ from qss_operator.planning.annotations import (
     how_to_apply,
     how_to_restart,
 )
-from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
+from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION, is_acceptance
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.manifests import read_manifests
 from qss_operator.resources.support import refuse_unsupported_locally
@@ -156,12 +156,23 @@ def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:
         resource = validate_resource(given, stored)
         old_spec = decode_spec(stored["spec"])
     resource.pop("status", None)
+    _check_acceptance(resource)
     spec = decode_spec(resource["spec"])
     refuse_unsupported_locally(spec, old_spec)
     refuse_beginning_empty(state.path, name)
     refuse_renamed_pods(state.path, name)
     refuse_other_data(state, name, spec, uid_of(stored or {}))
     return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
+
+
+def _check_acceptance(resource: dict[str, Any]) -> None:
+    """Raises InvalidResourceError for an accepted loss that cannot be read."""
+    given = (resource["metadata"].get("annotations") or {}).get(ACCEPT_LOSS_ANNOTATION)
+    if given is not None and not is_acceptance(given):
+        raise InvalidResourceError(
+            f"metadata.annotations: {ACCEPT_LOSS_ANNOTATION} names partitions with their epochs, "
+            f"as 3@7 or 3@7,5@2, not {given[:80]!r}"
+        )
 
 
 def _with_what_commands_asked(prepared: PreparedStore) -> PreparedStore:

@@ -45,6 +45,11 @@ def accepted_losses(observation: Observation) -> dict[PartitionId, Epoch]:
     return _parsed(observation.resource.accept_data_loss) or {}
 
 
+def is_acceptance(text: str) -> bool:
+    """Whether the annotation's value names partitions with their epochs."""
+    return _parsed(text) is not None
+
+
 def _parsed(text: str | None) -> dict[PartitionId, Epoch] | None:
     """The epochs by partition; None for text in another form."""
     if text is None:

@@ -82,7 +82,7 @@ ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="the most rows; default: 1000")]
-Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
+Timeout = Annotated[float, typer.Option(min=0.0, help="seconds that the store may take")]
 
 
 @dataclass(frozen=True, slots=True)

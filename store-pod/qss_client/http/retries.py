@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qss_client.arguments import shown_value
+from qss_client.arguments import check_seconds, shown_value
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import (
     MalformedRequestError,
@@ -51,6 +51,12 @@ class RetryLimits:
     longest_wait_s: float = 2.0
     first_contact_s: float = FIRST_CONTACT_S
     tell_after_s: float = TELL_AFTER_S
+
+    def __post_init__(self) -> None:
+        """Raises MalformedRequestError for what is no time."""
+        for name in ("deadline_s", "first_wait_s", "longest_wait_s", "first_contact_s"):
+            check_seconds(name, getattr(self, name), least=0)
+        check_seconds("tell_after_s", self.tell_after_s, least=0)
 
     def within(self, timeout_s: float) -> "RetryLimits":
         """The same limits, with a deadline of at most `timeout_s`."""

@@ -63,9 +63,9 @@ class ReadOptions:
     def __post_init__(self) -> None:
         """Raises MalformedRequestError for values that no request can have."""
         check_choice("require_active", self.require_active)
-        check_seconds("timeout_s", self.timeout_s)
+        check_seconds("timeout_s", self.timeout_s, least=0)
         if self.max_staleness_s is not None:
-            check_seconds("max_staleness_s", self.max_staleness_s)
+            check_seconds("max_staleness_s", self.max_staleness_s, least=0)
         if self.isolation is not None and self.isolation not in tuple(Isolation):
             raise MalformedRequestError(
                 f"isolation: {' or '.join(Isolation)}, not {shown_value(self.isolation)}"

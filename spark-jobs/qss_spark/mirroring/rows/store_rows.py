@@ -23,7 +23,7 @@ from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.json_values import json_of
 from qss_spark.mirroring.rows.row_times import row_times
 
-_JSON = "json"
+_JSON, _STRING = "json", "string"
 _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
 _ROWS_AT_ONCE = 10_000
 _Id = tuple[Any, ...]  # The serialized key of a session, its start and its end.
@@ -81,6 +81,8 @@ class StoreRows:
         self._is_nested = _is_nested(self._times.key)
         self._is_json_key = definition.key_serde == _JSON
         self._key_json, self._value_json = json_of(columns), json_of(value)
+        only = columns.field(0).type if columns.num_fields == 1 and not self._is_nested else None
+        self._is_text = definition.key_serde == _STRING and only == pa.string()
         if columns.num_fields > 1 and not self._is_json_key:
             names = ", ".join(one.name for one in columns)
             raise MalformedRequestError(
@@ -146,7 +148,7 @@ class StoreRows:
     ) -> tuple[list[bytes], list[list[int]]]:
         """The serialized keys, and the columns of the rows' times."""
         times = [one.to_pylist() for one in self._times.times_of(keys, values)]
-        return self._encoded_keys(self._times.keys_of(keys).to_pylist()), times
+        return self._encoded_keys(self._times.keys_of(keys)), times
 
     def encoded(self, table: pa.Table) -> Iterator[tuple[_Id, bytes]]:
         """The serialized key and the times of each row, and its serialized value."""
@@ -155,8 +157,11 @@ class StoreRows:
             values = self._encoded_values(batch.column("value"))
             yield from zip(zip(keys, *times, strict=True), values, strict=True)
 
-    def _encoded_keys(self, keys: list[dict[str, Any]]) -> list[bytes]:
-        flat = [self._flat(key) for key in keys]
+    def _encoded_keys(self, keys: pa.StructArray) -> list[bytes]:
+        if self._is_text and not (text := keys.field(0)).null_count:
+            found: list[bytes] = text.cast(pa.binary()).to_pylist()
+            return found
+        flat = [self._flat(key) for key in keys.to_pylist()]
         if self._is_json_key:
             return [_ENCODE(one) for one in flat]
         return [self._key.encode(self._key.from_json(one)) for one in flat]
