@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.addresses import find_urls
+from qss_client.arguments import check_seconds
 from qss_client.cli.printing import ROWS_SHOWN, Output
 from qss_client.http.retries import RetryLimits
 from qss_client.kube.connection import (
@@ -82,7 +83,7 @@ ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="the most rows; default: 1000")]
-Timeout = Annotated[float, typer.Option(min=0.0, help="seconds that the store may take")]
+Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,16 @@ class Place:
     service_account: str
 
 
+def limits_of(timeout_s: float) -> RetryLimits:
+    """The limits of a command. Raises MalformedRequestError for what is no time."""
+    check_seconds("timeout", timeout_s, least=0)
+    return RetryLimits(deadline_s=timeout_s)
+
+
 @contextmanager
 def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
     """A client of the store; keys and values are the store's JSON, for printing unchanged."""
-    limits = RetryLimits(deadline_s=timeout_s)
+    limits = limits_of(timeout_s)
     with connection_of(store, place) as connection, connection.client(limits, raw=True) as client:
         yield client
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli.asking import Reaching, reaching
-from qss_client.cli.options import Name, ShownTimes, connection_of
+from qss_client.cli.options import Name, ShownTimes, connection_of, limits_of
 from qss_client.cli.printing import Output, print_rows, shown_time, times_shown
-from qss_client.http.retries import RetryLimits
 from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import MalformedRequestError, UnknownWriterError
 from qss_core.times import Times
@@ -36,7 +35,7 @@ def writers(
     """List a store's writers; delete a writer whose query will not come back."""
     if force and delete is None:
         raise MalformedRequestError("--force goes with --delete WRITER")
-    output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
+    output, limits = reached.output, limits_of(reached.timeout_s)
     shown = times_shown(times, output)
     with connection_of(store, reached.place, writes=True) as to:
         http = to.http()

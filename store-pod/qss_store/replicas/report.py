@@ -45,7 +45,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
     error, unlike = replica.failure, replica.health.unlike
     families, timeout_s = replica.views.families, replica.apply_loop.replica_timeout_s
     if missing is not None:
-        error = rolled_back(replica.partition, sequence, missing, replica.log.configuration.epoch)
+        error = rolled_back(replica.partition, sequence, missing, replica.log.configuration)
     return ReplicaReport(
         configuration=replica.log.configuration,
         role=replica.role or Role.LEARNER,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from qss_core.errors import RolledBackError, StoreError
-from qss_core.model import Epoch, Offset, Role, Sequence, WriterEpoch
+from qss_core.model import Offset, PartitionConfiguration, Role, Sequence, WriterEpoch
 from qss_store.replicas.replica import Replica
 from qss_store.transactions.commands import AcceptLoss, Commit
 from qss_store.transactions.coordinator import Coordinator
@@ -111,21 +111,28 @@ class RollbackCheck:
                 replica.partition,
                 replica.machine.participant.sequence,
                 missing,
-                replica.log.configuration.epoch,
+                replica.log.configuration,
             )
 
 
 def rolled_back(
-    partition: int, sequence: Sequence, completed: Sequence, epoch: Epoch | None = None
+    partition: int,
+    sequence: Sequence,
+    completed: Sequence,
+    configuration: PartitionConfiguration | None = None,
 ) -> RolledBackError:
-    """The error of a partition that is behind; the `epoch` is None where the caller has none."""
-    way = "as the condition Degraded of the store says"
-    if epoch is not None:
-        way = f"by the annotation queryablestate.dev/accept-data-loss: {partition}@{epoch}"
+    """The error of a partition that is behind; `configuration` is its own, where it is known."""
+    way = "Bring the newer volume back, or accept the loss as the store's condition Degraded says"
+    if configuration is not None and len(configuration.in_sync) > 1:
+        way = f"Another replica takes over. Where none does: {way[0].lower()}{way[1:]}"
+    elif configuration is not None:
+        way = (
+            "Bring the newer volume back, or accept the loss by the annotation "
+            f"queryablestate.dev/accept-data-loss: {partition}@{configuration.epoch}"
+        )
     return RolledBackError(
         f"partition {partition} holds sequence {sequence}, and at least {completed} was completed: "
-        "its volume went back to an older state. Bring the newer volume back, or accept the loss "
-        f"{way}",
+        f"its volume went back to an older state. {way}",
         partition=partition,
         sequence=sequence,
         completed=completed,

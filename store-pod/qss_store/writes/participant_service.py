@@ -204,7 +204,7 @@ class ParticipantService:
             raise rolled_back(0, before, held)
         self._pod.registry.completion.learn(completed=before)
         if held < before:
-            raise rolled_back(replica.partition, held, before, replica.log.configuration.epoch)
+            raise rolled_back(replica.partition, held, before, replica.log.configuration)
 
     async def commit(
         self, request: CommitPartitionsRequest, rows: Mapping[PartitionId, Slice] = _NO_ROWS

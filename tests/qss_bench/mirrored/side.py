@@ -183,7 +183,7 @@ class LocalStore:
             os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the pods."""
+        """Ends the pods, and keeps their data."""
         self._qss("down")
 
     def _qss(self, *arguments: str) -> None:

@@ -18,6 +18,7 @@ from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports,
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
+from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_testing.fakes.control_world import resource_of
 from qss_testing.fakes.simulated_pod import STORE
@@ -359,3 +360,16 @@ def test_a_damaged_lock_that_nobody_holds_is_none(state: StateDirectory) -> None
         (state.path / "lock").write_text("{{{")
         with pytest.raises(StateDirectoryError, match=f"`fuser {state.path / 'lock'}` names"):
             state.running()
+
+
+def test_an_accepted_loss_that_cannot_be_read_is_refused(
+    state: StateDirectory, tmp_path: Path
+) -> None:
+    for given in ("foo", "3", "3@", "3@7;5@2", "3@7,5@2"):
+        said = f"{{name: word-counts, annotations: {{{ACCEPT_LOSS_ANNOTATION}: '{given}'}}}}"
+        file = manifest(tmp_path, "{name: word-counts}", said)
+        if given == "3@7,5@2":
+            assert prepare([file], state)
+        else:
+            with pytest.raises(InvalidResourceError, match="as 3@7 or 3@7,5@2, not '"):
+                prepare([file], state)

@@ -395,11 +395,3 @@ def test_a_file_without_a_uid_may_stand_in_the_place_of_the_stored_resource(
     state.resource_file(STORE).write_text(manifest(replicas=1, store=NUMBERS))
     with pytest.raises(InvalidResourceError, match="json, not int64"):
         prepare([state.resource_file(STORE)], state)
-
-
-def test_an_accepted_loss_that_cannot_be_read_is_refused(state: StateDirectory) -> None:
-    annotation = "queryablestate.dev/accept-data-loss"
-    for given in ("foo", "3", "3@", "3@7;5@2"):
-        with pytest.raises(InvalidResourceError, match="as 3@7 or 3@7,5@2, not '"):
-            prepare_resource(yaml.safe_load(manifest(annotations={annotation: given})), state)
-    assert prepare_resource(yaml.safe_load(manifest(annotations={annotation: "3@7,5@2"})), state)
