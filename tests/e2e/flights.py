@@ -19,7 +19,7 @@ KEYS = 4043
 DRIVERS = ("pods", "--selector", "batch.kubernetes.io/job-name=aircraft-stats")
 EXECUTORS = ("pods", "--selector", "spark-role=executor")
 _MANIFESTS = ROOT / "spark-jobs" / "kubernetes"
-_AUDIENCE = "queryablestate.dev/{}/aircraft-stats"
+MIRROR = _MANIFESTS / "mirror.yaml"
 _JOB_TIMEOUT_S = 600.0
 _BEGIN_TIMEOUT_S = 300.0
 
@@ -45,7 +45,8 @@ def start_job(here: Cluster, images: Images) -> None:
 def documents(here: Cluster, file: Path, images: Images) -> list[Object]:
     """The objects of a manifest, with the image and the namespace of this run."""
     text = file.read_text().replace("queryable-state/spark:0.1.0", images.spark)
-    text = text.replace(_AUDIENCE.format("flights"), _AUDIENCE.format(here.namespace))
+    text = text.replace("queryablestate.dev/flights/", f"queryablestate.dev/{here.namespace}/")
+    text = text.replace(".flights.svc", f".{here.namespace}.svc")
     return list(yaml.safe_load_all(text))
 
 
