@@ -46,7 +46,9 @@ class Struck:
         return what
 
     def revive(self) -> None:
-        """Starts a mirror again that has ended, as a Deployment does: its pods were away."""
+        """Starts what has ended by itself again, as Kubernetes does: its pods were away."""
+        if not self._query.is_running:
+            self._query = self.side.query()
         if self._mirror is not None and not self._mirror.is_running:
             self._end_mirror()
             self._mirror = self.side.mirror(self._store.place)
@@ -84,7 +86,7 @@ def run(directory: Path, store: LocalStore, rng: random.Random, batches: int, ki
         for place in places:
             wait_until(lambda at=place: struck.has(at), _WHOLE_S)  # type: ignore[misc]
             done[struck.strike()] += 1
-        wait_until(lambda: struck.side.has_read(batches), _WHOLE_S)
+        wait_until(lambda: struck.has(0) and struck.side.has_read(batches), _WHOLE_S)
     last = struck.side.mirror(store.place, "--once")
     wait_until(lambda: not last.is_running, START_S)
     lines = [*struck.lines, *last.lines]
