@@ -24,7 +24,7 @@ from qss_client.writes.batch import (
     write_batch,
 )
 from qss_client.writes.writers import list_writers
-from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.errors import BatchMismatchError, MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
@@ -37,6 +37,7 @@ from qss_spark.state.errors import StateGoneError
 _TRIES = 5
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+_AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
 _COMPUTED = "="  # Between them and the digest of the computed values.
 
 
@@ -87,10 +88,13 @@ class StateCopy:
         # Sessions may have grown while nothing was copied: they cannot stay beside the newer ones.
         self._keeps_rows = keep_deleted and not is_session
         self._has_rows = False  # Of this part of the state.
-        self._id = f"{follower.checkpoint.query_id}.{follower.name}"
+        self._query = follower.checkpoint.query_id
+        self._id = f"{self._query}.{follower.name}"
         self._rows: StoreRows | None = None
         self._run: Run | None = None
         self._last: int | None = None  # The newest batch that the store has.
+        self._fingerprint: str | None = None  # Of that batch, where this process has written it.
+        self._went_back = False  # The checkpoint is older than the store's last batch.
         known = {one.name: one for one in list_writers(http, urls, store, direct=direct)}
         if (held := known.get(writer)) is None:
             return
@@ -103,12 +107,17 @@ class StateCopy:
         begun = held.query_id.rpartition(BEGUN)[2].partition(_COMPUTED)[0]
         if held.query_id != self._named(begun):
             return  # The values were others: the first step begins anew.
-        self._open(held.query_id)
-        if self._last is not None:
-            try:
+        run = self._open(held.query_id)
+        if self._last is None:
+            return
+        self._went_back = not self._has_decided(run, self._last)
+        try:
+            if not self._went_back:
                 follower.go_on(self._last)
-            except StateGoneError:
-                self._last = None  # The first step begins anew.
+                return
+        except StateGoneError:
+            pass
+        self._last = None  # The first step begins anew.
 
     @property
     def needs_whole(self) -> bool:
@@ -128,8 +137,12 @@ class StateCopy:
         checkpoint = self._follower.checkpoint
         if self._run is None or self._last is None:  # As `needs_whole`.
             return self._begin()
-        if checkpoint.newest() <= self._last:
+        newest = checkpoint.newest()
+        if newest == self._last:
             return None
+        if newest < self._last or not self._goes_on(self._last):
+            self._went_back = True
+            return self._begin()
         following = self._last + 1
         if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
             return self._begin()
@@ -163,8 +176,49 @@ class StateCopy:
                 break
         # A store that cannot take the rows gets no writer.
         self._encoder(whole).check(whole.changed)
-        run = self._open(self._named(number), take_over=True)
+        # Of a checkpoint that went back, the copy may have begun with the same batch before.
+        begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}" if self._went_back else number
+        run = self._open(self._named(begun), take_over=True)
+        self._went_back = False
         return self._write(run, whole)
+
+    def _goes_on(self, last: int) -> bool:
+        """Whether the batch that was written last is still the checkpoint's own.
+
+        Raises MalformedRequestError where the checkpoint is another query's now.
+        """
+        checkpoint = self._follower.checkpoint
+        if (found := checkpoint.query_id) != self._query:
+            raise MalformedRequestError(
+                f"{checkpoint.path} is the checkpoint of another query now ({found}): give its "
+                "state a store of its own"
+            )
+        try:
+            offsets = checkpoint.offsets(last)
+        except StateGoneError:
+            return True  # Spark has deleted it as an old one.
+        known = self._fingerprint
+        return known is None or read_offsets(offsets, self._writer).fingerprint == known
+
+    def _has_decided(self, run: Run, last: int) -> bool:
+        """Whether the store's last batch has the inputs that the checkpoint has for it.
+
+        A checkpoint that was restored runs batches of the same numbers again, with other inputs.
+        """
+        checkpoint = self._follower.checkpoint
+        try:
+            offsets = read_offsets(checkpoint.offsets(last), self._writer)
+        except StateGoneError:
+            return checkpoint.newest() > last
+        if checkpoint.newest() < last:
+            return False
+        position, fingerprint = offsets.position, offsets.fingerprint
+        try:
+            commit(self._http, run, last, [], position=position, fingerprint=fingerprint)
+        except BatchMismatchError:
+            return False
+        self._fingerprint = fingerprint
+        return True
 
     def _named(self, begun: int | str) -> str:
         """The id of a copy in the store, by its first batch: other values are another copy."""
@@ -206,7 +260,8 @@ class StateCopy:
             fingerprint=offsets.fingerprint,
             replace=changes.is_whole and not (self._keeps_rows and self._has_rows),
         )
-        self._last, self._has_rows = changes.batch, True
+        self._last, self._fingerprint = changes.batch, offsets.fingerprint
+        self._has_rows = True
         self._follower.take(changes)
         gone = 0 if self._keep_deleted else len(changes.deleted)
         return Written(changes.batch, changes.changed.num_rows + gone, changes.is_whole)

@@ -35,7 +35,7 @@ class StateCopies:
         lacking = {
             name: one
             for name, one in self._copies.items()
-            if one.needs_whole or _last(one) < newest
+            if one.needs_whole or _last(one) != newest
         }
         first = min(map(_last, lacking.values()), default=_NONE)
         for name, one in lacking.items():

@@ -43,7 +43,9 @@ class Query:
 
     def commit(self, batch: int) -> None:
         """Commits one batch, as Spark does it."""
-        (self.path / "commits" / str(batch)).write_bytes(self._commits[batch])
+        draft = self.path / f".commit-{batch}"
+        draft.write_bytes(self._commits[batch])
+        draft.rename(self.path / "commits" / str(batch))
 
     def commit_all(self) -> None:
         """Commits all batches, in their order."""

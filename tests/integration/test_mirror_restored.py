@@ -1,0 +1,88 @@
+"""A checkpoint that was restored, or made anew, never continues a copy of what it was before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import MalformedRequestError
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.committed_query import Query, copying, rows_in, steps_of
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path / "pods", key_serde="json") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path, "aggregation-hdfs")
+
+
+def put_back(query: Query, to: int) -> None:
+    """Restores the checkpoint to a batch; the later ones will have other inputs."""
+    for batch in query.batches:
+        if batch > to:
+            (query.path / "commits" / str(batch)).unlink()
+            offsets = query.path / "offsets" / str(batch)
+            offsets.write_text(
+                offsets.read_text().replace('"batchTimestampMs":', '"batchTimestampMs":1')
+            )
+
+
+def test_a_copy_that_runs_begins_anew_once_its_checkpoint_went_back(
+    query: Query, cluster: PodCluster
+) -> None:
+    first, *_, last = query.batches
+    query.commit(first)
+    with copying(cluster, query) as copy:
+        steps_of(copy)
+        held = rows_in(cluster)
+        query.commit_all()
+        assert not any(one.is_whole for one in steps_of(copy))
+        assert rows_in(cluster) != held
+        put_back(query, first)
+        (written,) = steps_of(copy)
+        assert (written.batch, written.is_whole) == (first, True)
+        assert rows_in(cluster) == held
+        query.commit_all()
+        assert [one.is_whole for one in steps_of(copy)] == [False] * (len(query.batches) - 1)
+        assert copy.last == last
+    with copying(cluster, query) as copy:
+        assert steps_of(copy) == []
+
+
+@pytest.mark.parametrize("reaches", ["less", "as far"])
+def test_a_copy_that_starts_sees_that_its_last_batch_has_other_inputs_now(
+    query: Query, cluster: PodCluster, reaches: str
+) -> None:
+    first, *_, last = query.batches
+    query.commit_all()
+    with copying(cluster, query) as copy:
+        steps_of(copy)
+    put_back(query, first)
+    if reaches == "as far":
+        query.commit_all()
+    newest = last if reaches == "as far" else first
+    with copying(cluster, query) as copy:
+        (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (newest, True)
+    with copying(cluster, query) as copy:
+        assert (copy.last, steps_of(copy)) == (newest, [])
+
+
+def test_a_copy_that_runs_refuses_another_query_in_its_checkpoint(
+    query: Query, cluster: PodCluster
+) -> None:
+    first, second, *_ = query.batches
+    query.commit(first)
+    with copying(cluster, query) as copy:
+        steps_of(copy)
+        held = rows_in(cluster)
+        (query.path / "metadata").write_text('{"id":"another"}')
+        query.commit(second)
+        with pytest.raises(MalformedRequestError, match=r"of another query now \(another\)"):
+            copy.step()
+    assert rows_in(cluster) == held
