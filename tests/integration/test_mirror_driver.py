@@ -1,5 +1,6 @@
 """`qss_spark.mirror` copies the state of a query by a thread, until the query ends."""
 
+import logging
 import re
 import subprocess
 import sys
@@ -45,6 +46,15 @@ def test_the_thread_begins_with_the_first_batch_and_ends_with_the_newest(
     assert running.error is None
     with copying(cluster, query, writer=cluster.store) as copy:
         assert copy.last == last
+
+
+def test_a_wait_for_the_first_batch_is_told(
+    tmp_path: Path, cluster: PodCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with mirror(tmp_path / "none", cluster.store, url=cluster.url):
+        said = f"no batch of {tmp_path / 'none'} is committed yet: the mirror waits"
+        wait_until(lambda: said in caplog.text, WAIT_S)
 
 
 def test_the_thread_goes_on_once_pods_answer_again(tmp_path: Path, cluster: PodCluster) -> None:

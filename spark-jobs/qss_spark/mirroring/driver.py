@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIRST_S, _AGAIN_S = 0.1, 2.0
+_TELL_S, _TELL_AGAIN_S = 2.0, 60.0
 _END_S = 60.0
 
 
@@ -104,9 +105,8 @@ class RunningMirror:
 
     def _run(self) -> None:
         try:
-            while not self._has_state():
-                if self._wait(_FIRST_S):
-                    return
+            if not self._wait_for_state():
+                return
             while True:
                 try:
                     self._follow()
@@ -119,6 +119,18 @@ class RunningMirror:
         except Exception as error:  # noqa: BLE001 it is raised again by `stop`.
             self.error = error
             _LOG.error("the mirror has ended: %s", error)
+
+    def _wait_for_state(self) -> bool:
+        """Whether a batch is committed; waits for the first one, and says so."""
+        waited_s, tell_s = 0.0, _TELL_S
+        while not self._has_state():
+            if self._wait(_FIRST_S):
+                return False
+            waited_s += _FIRST_S
+            if waited_s >= tell_s:
+                _LOG.info("no batch of %s is committed yet: the mirror waits", self._checkpoint)
+                tell_s += _TELL_AGAIN_S
+        return True
 
     def _has_state(self) -> bool:
         try:
