@@ -148,7 +148,9 @@ def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     ways = []
     if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
         command = how_to_accept(observation, lost)
-        ways.append(f"Bring the newer volume back, or accept the loss: {command}")
+        unread = [str(one.partition) for one in found if not (one.is_open or one.is_misplaced)]
+        cost = f" (of partition {listed(unread)} it may be all rows)" if unread else ""
+        ways.append(f"Bring the newer volume back, or accept the loss{cost}: {command}")
     if misplaced:
         ways.append(last_resort(observation, misplaced))
     return ". ".join([said, *ways])

@@ -94,6 +94,14 @@ def test_partitions_of_one_pod_that_lack_for_one_reason_share_a_sentence() -> No
     assert message.startswith(f"partition 1, 4 on word-counts-1 cannot be opened: {SWAPPED}. Only")
 
 
+def test_the_cost_of_a_partition_that_cannot_be_opened_is_told() -> None:
+    world = running_store()
+    world.pods[1].lost = {1: "a block is damaged"}
+    world.pods[2].behind = {2: 57}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    assert "or accept the loss (of partition 1 it may be all rows): " in message
+
+
 def test_an_empty_volume_beside_a_misplaced_one_is_not_told_to_accept_a_loss() -> None:
     """A volume is on the wrong pod, and the pod that it belongs to has begun a new volume."""
     world = emptied_store()
