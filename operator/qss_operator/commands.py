@@ -157,7 +157,8 @@ async def _run_until_stopped(
             task.cancel()
         is_deleted = deleted.done()
         deleted.cancel()
-        typer.echo(f"{state.path} was deleted: " * is_deleted + "stopping the pods")
+        gone = state.path / "lock" if state.path.exists() else state.path
+        typer.echo(f"{gone} was deleted: " * is_deleted + "stopping the pods")
     typer.echo("stopped" if is_deleted else f"stopped; the data is kept in {state.path}")
 
 

@@ -94,6 +94,7 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
     try:
         text = (state_dir / store / "status.yaml").read_text()
         document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
+        stopped, urls = _told(document)
     except (OSError, ValueError) as error:
         there = sorted(file.parent.name for file in state_dir.glob("*/status.yaml"))
         others = f" (there: {listed(there)})" if there else ""
@@ -101,22 +102,30 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
             f"no local cluster in {state_dir} has a store {store}{others}: give its URL (qss: "
             "--url, programs: url=...), set QSS_URL, or run `qss up`"
         ) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, AttributeError, TypeError, KeyError) as error:
         raise StoreError(
             f"{state_dir / store / 'status.yaml'} is damaged: a running `qss up` writes it again "
             "in a moment, and a start of `qss up` needs it mended or moved away"
         ) from error
-    for condition in document.get("conditions", ()):
-        if condition.get("reason") == "Stopped":
-            raise UnreachableError(f"store {store}: {condition['message']}")
+    if stopped is not None:
+        raise UnreachableError(f"store {store}: {stopped}")
     if _was_killed(state_dir):
         raise UnreachableError(f"store {store}: {_STOPPED}")
-    endpoints = document.get("endpoints") or {}
-    pods = [pod.get("query") for pod in endpoints.get("pods", ())]
-    urls = [url for url in (endpoints.get("query"), *pods) if url]
     if not urls:
         raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
     return checked_urls(urls)
+
+
+def _told(status: Any) -> tuple[str | None, list[str]]:
+    """Why a store was stopped, None where it runs, and the URLs that its status has.
+
+    Raises AttributeError, TypeError or KeyError for a damaged status.
+    """
+    conditions = status.get("conditions") or ()
+    stopped = (one["message"] for one in conditions if one["reason"] == "Stopped")
+    endpoints = status.get("endpoints") or {}
+    pods = [pod.get("query") for pod in endpoints.get("pods") or ()]
+    return next(stopped, None), [url for url in (endpoints.get("query"), *pods) if url]
 
 
 def _was_killed(state_dir: Path) -> bool:

@@ -70,8 +70,10 @@ def test_a_local_store_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     stopped = "conditions: [{reason: Stopped, message: it was stopped}]"
     with pytest.raises(UnreachableError, match="store words: it was stopped"):
         find("stopped", stopped)
-    with pytest.raises(StoreError, match=r"status.yaml is damaged"):
-        find("damaged", "{")
+    texts = ("{", "garbage", "[1]", "conditions: [5]", "conditions: 7", "endpoints: {pods: [1]}")
+    for number, text in enumerate(texts):
+        with pytest.raises(StoreError, match=r"status.yaml is damaged"):
+            find(f"damaged-{number}", text)
 
 
 def test_urls_are_a_list_or_a_text_with_commas_each_once() -> None:
