@@ -47,10 +47,11 @@ def read_by_spark(checkpoint: Path, batch: int, place: Place, columns: pa.Schema
 
 def _frame(session: "SparkSession", checkpoint: Path, batch: int, place: Place) -> "DataFrame":
     options = {"batchId": str(batch), "operatorId": str(place.operator.number)}
-    if place.schema.name != _DEFAULT:
-        options |= {"stateVarName": place.schema.name, "flattenCollectionTypes": "false"}
-    elif place.store.name != _DEFAULT:
-        options["storeName"] = place.store.name
+    name = place.store.name if place.schema.name == _DEFAULT else place.schema.name
+    if place.operator.properties.get("stateVariables"):
+        options |= {"stateVarName": name, "flattenCollectionTypes": "false"}
+    elif name != _DEFAULT:
+        options["storeName"] = name
     return session.read.format("statestore").options(**options).load(str(checkpoint))
 
 

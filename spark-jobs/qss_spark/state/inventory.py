@@ -147,9 +147,11 @@ def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, P
         if store.name.endswith(_COUNTS):
             continue
         for schema in _schemas(checkpoint, operator, store).values():
-            if schema.name.startswith(_INTERNAL):
+            # A join of format 3 keeps in families of one store what older ones keep in stores.
+            name = store.name if schema.name == DEFAULT else schema.name
+            if schema.name.startswith(_INTERNAL) or name.endswith(_COUNTS):
                 continue
-            part = schema.name if variables else store.name.partition("-")[0]
+            part = schema.name if variables else name.partition("-")[0]
             variable = variables.get(part, {})
             is_list = variable.get("stateVariableType") == "ListState"
             place = Place(

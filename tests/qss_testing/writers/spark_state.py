@@ -23,6 +23,7 @@ EXPECTED = "expected.json"
 _STATE = "spark.sql.streaming.stateStore."
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 _FORMAT = f"{_STATE}checkpointFormatVersion"
+_JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _ROCKSDB = {
     f"{_STATE}providerClass": f"{_PROVIDERS}RocksDBStateStoreProvider",
     f"{_STATE}rocksdb.changelogCheckpointing.enabled": "true",
@@ -43,7 +44,12 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     },
 }
 PROCESSORS = ("processor", "ttl")
-QUERIES = ("aggregation", "windows", "sessions", "dedup", "dedup-watermark", "join", *PROCESSORS)
+JOIN_3 = "join-format-3"  # With column families, which only RocksDB has, and Spark 4.1 or newer.
+QUERIES = (
+    *("aggregation", "windows", "sessions", "dedup", "dedup-watermark", "join"),
+    JOIN_3,
+    *PROCESSORS,
+)
 _SCHEMA = (
     "k string, n long, d double, t timestamp, b byte, s short, i int, z boolean, f float, y date, "
     "u timestamp_ntz, x binary, m decimal(12,3), w decimal(30,5), a array<string>, "
@@ -150,8 +156,11 @@ def _make(
         lines = [json.dumps(input_row(file, row)) for row in range(_ROWS)]
         (source / f"{file}.json").write_text("\n".join(lines))
     for query in queries:
-        if query in PROCESSORS and way == "hdfs":
+        if query in (JOIN_3, *PROCESSORS) and way == "hdfs":
             continue  # Spark refuses it.
+        if query == JOIN_3 and pyspark.__version__ < "4.1":
+            continue
+        session.conf.set(_JOIN_FORMAT, "3" if query == JOIN_3 else "2")
         checkpoint = directory / query
         _run(session, query, source, checkpoint)
         document = {"spark": session.version, "parts": _read(session, query, checkpoint)}
@@ -191,7 +200,7 @@ def _query(rows: Any, query: str) -> tuple[Any, str]:
             return rows.dropDuplicates(["k", "b"]), "append"
         case "dedup-watermark":
             return late.dropDuplicatesWithinWatermark(["k"]), "append"
-        case "join":
+        case "join" | "join-format-3":
             other = late.select(F.col("k").alias("k2"), F.col("t").alias("t2"), "n", "w", "a")
             within = F.expr("k = k2 and t2 >= t and t2 <= t + interval 1 minute")
             return late.join(other.alias("o"), within, "leftOuter").select("k", "t2"), "append"
@@ -264,7 +273,7 @@ def _read(session: Any, query: str, checkpoint: Path) -> dict[str, Any]:
         frame = session.read.format("statestore").options(**options).load(str(checkpoint))
         return _rows(frame)
 
-    if query == "join":
+    if query in ("join", JOIN_3):
         sides = ("left", "right")
         return {side: read(storeName=f"{side}-keyWithIndexToValue") for side in sides}
     if query in PROCESSORS:
