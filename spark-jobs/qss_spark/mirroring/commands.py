@@ -25,7 +25,7 @@ from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.following import Teller, follow, lag_of
 from qss_spark.mirroring.group import StateCopies
-from qss_spark.mirroring.listing import list_state
+from qss_spark.mirroring.listing import list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 @reaching
 def mirror(
     checkpoint: Annotated[
-        Path, typer.Argument(help="the checkpoint directory of a streaming query")
+        Path, typer.Argument(help="the checkpoint of a query; to list, also a directory of several")
     ],
     store: Annotated[
         str | None, typer.Option(help="copy a part of the state into this store")
@@ -103,7 +103,7 @@ def mirror(
             raise MalformedRequestError("these options go with --store or --file")
         if print_stores or up:
             _offer(checkpoint, reached, is_up=up)
-        elif not list_state(checkpoint, reached.output):
+        elif not list_states(checkpoint, reached.output):
             raise typer.Exit(1)
         return
     if once + verify + status + print_stores + up > 1:

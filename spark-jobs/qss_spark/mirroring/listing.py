@@ -7,11 +7,45 @@ import typer
 
 from qss_client.cli.printing import Output, print_rows
 from qss_spark.mirroring.rows.time_to_live import unwrapped_fields
+from qss_spark.state.errors import CheckpointError
 from qss_spark.state.inventory import Inventory, Item
 from qss_spark.state.tables import Shape
 from qss_spark.state.types import Field, text_of, unique_names
 
 _COLUMNS = ["operator", "name", "part", "key", "value", "rows", "reason"]
+
+
+def list_states(directory: Path, output: Output) -> bool:
+    """Prints the state of a checkpoint, or of each checkpoint that a directory has.
+
+    Returns whether all can be read. Raises CheckpointError for a directory that has none.
+    """
+    inside = [] if _is_checkpoint(directory) else sorted(filter(_is_checkpoint, _in(directory)))
+    if not inside:
+        return list_state(directory, output)
+    is_whole = True
+    for one in inside:
+        if output is Output.TABLE:
+            typer.echo(f"{one}:")
+        try:
+            is_whole &= list_state(one, output)
+        except CheckpointError as error:
+            typer.echo(f"{one}: {error.message}", err=True)
+            is_whole = False
+        if output is Output.TABLE:
+            typer.echo()
+    return is_whole
+
+
+def _is_checkpoint(directory: Path) -> bool:
+    return all((directory / name).is_dir() for name in ("commits", "offsets"))
+
+
+def _in(directory: Path) -> list[Path]:
+    try:
+        return list(directory.iterdir())
+    except OSError:
+        return []
 
 
 def list_state(checkpoint: Path, output: Output) -> bool:

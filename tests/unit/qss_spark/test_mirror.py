@@ -143,3 +143,20 @@ def test_what_is_no_checkpoint_is_refused(
     assert (code, out) == (2, "")
     assert said in err
     assert run(tmp_path / "nothing")[2].endswith("nothing is no directory\n")
+
+
+def test_a_directory_of_checkpoints_lists_each_of_them(tmp_path: Path, run: Run) -> None:
+    for name in ("dedup-hdfs", "join-hdfs", "other"):
+        (tmp_path / name).mkdir()
+        if name != "other":
+            unpacked(tmp_path / name, name)
+    code, out, err = run(tmp_path)
+    assert (code, err) == (0, "")
+    assert [line for line in out.splitlines() if line.endswith(":")] == [
+        f"{tmp_path / 'dedup-hdfs'}:",
+        f"{tmp_path / 'join-hdfs'}:",
+    ]
+    for file in (tmp_path / "join-hdfs" / "commits").iterdir():
+        file.unlink()
+    code, out, err = run(tmp_path)
+    assert (code, "dropDuplicates" in out, "no batch of" in err) == (1, True, True)
