@@ -6,10 +6,13 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError
 from qss_core.model import PartitionId, StoreDefinition, StoreId
 from qss_core.wire.messages import encode
+from qss_store.replicas.volume.kept_files import Volume
+from qss_store.storage.engine import SyncedFiles
 from qss_testing.faults.rolled_back import accept
 from qss_testing.pods.stores import make_definition, open_rocksdb
 from qss_testing.pods.write_cluster import (
@@ -134,6 +137,29 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         swap(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)
         await assert_unharmed(cluster)
+
+
+async def test_swapped_directories_of_a_killed_pod_are_refused_whose_logs_fit_no_mark(
+    tmp_path: Path,
+) -> None:
+    """The shorter log looked cut, and its advice was to accept a loss of rows that were whole."""
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        await cluster.stop_pod(0)
+        swap(tmp_path / "0" / "partitions")
+        volume, store_id = Volume(tmp_path / "0"), cluster.definition.store_id
+        killed = SyncedFiles(log_number=10**6, log_bytes=1, writes=1)
+        marks = {
+            number: replace(mark, files=killed) for number, mark in volume.marks(store_id).items()
+        }
+        assert sorted(marks) == [0, 1]
+        volume.keep_marks(store_id, marks)
+        held_pod = await cluster.start_pod(0)
+        for partition in (0, 1):
+            with pytest.raises(CorruptionError, match="mixed up"):
+                held_pod.pod.registry.local(partition)
+        assert [one.is_misplaced for one in held_pod.pod.report().lost] == [True, True]
+        assert not list((tmp_path / "0" / "partitions").glob("*.looked-at"))
 
 
 async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Path) -> None:

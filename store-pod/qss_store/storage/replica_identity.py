@@ -72,6 +72,12 @@ def kept_configuration(meta: Mapping[bytes, bytes]) -> PartitionConfiguration | 
     return None if kept is None else decode(kept, PartitionConfiguration)
 
 
+def identity_of(engine: Engine) -> dict[bytes, bytes]:
+    """What `newest_configuration` needs of a database."""
+    names = (_CONFIGURATION, _DEFINITION, _ORDINAL)
+    return {name: held for name in names if (held := engine.get(META, name)) is not None}
+
+
 def is_new(engine: Engine) -> bool:
     """Whether no replica has begun in this database."""
     return engine.get(META, _CONFIGURATION) is None

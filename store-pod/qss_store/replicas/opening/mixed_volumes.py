@@ -1,13 +1,28 @@
-"""Recognises the volume of another pod by the partitions that it has."""
+"""Recognises the volume of another pod by its partitions, and files of another replica."""
 
-from collections.abc import Collection
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
 
-from qss_core.errors import CorruptionError
-from qss_core.model import Ordinal, PartitionId, StoreAssignment
+from qss_core.errors import CorruptionError, StoreError
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    StoreAssignment,
+    StoreDefinition,
+)
 from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.replicas.volume.kept_files import Volume
-from qss_store.storage.replica_identity import MisplacedError
+from qss_store.storage.engine import Engine
+from qss_store.storage.replica_identity import (
+    MisplacedError,
+    identity_of,
+    is_new,
+    newest_configuration,
+)
 
+_LOOKED_AT = ".looked-at"
 _LOST = "its rows are not on the volume any more: bring them back"
 
 
@@ -30,6 +45,47 @@ def missing_here(volume: Volume, partition: PartitionId) -> CorruptionError:
         "its own volume again; nothing is lost",
         owner=next(iter(pods)) if len(pods) == 1 else None,
     )
+
+
+def misplaced_in(
+    path: Path,
+    open_engine: Callable[[Path], Engine],
+    definition: StoreDefinition,
+    configuration: PartitionConfiguration,
+    pod: Ordinal,
+) -> MisplacedError | None:
+    """The error of files that are another replica's; None where they are not, or nobody can tell.
+
+    For files that did not open, or hold less than was synced. A copy is opened, which leaves the
+    files as they are: tables are linked, and nothing of the copy stays.
+    """
+    copy = path.with_name(f"{path.name}{_LOOKED_AT}")
+    shutil.rmtree(copy, ignore_errors=True)
+    try:
+        _link(path, copy)
+        engine = open_engine(copy)
+        try:
+            if not is_new(engine):
+                newest_configuration(identity_of(engine), definition, configuration, pod)
+        finally:
+            engine.close()
+    except MisplacedError as error:
+        return error
+    except (StoreError, OSError, RuntimeError, MemoryError):
+        return None
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    return None
+
+
+def _link(path: Path, copy: Path) -> None:
+    """Makes a copy of a database's files; its tables never change, and are linked."""
+    copy.mkdir()
+    for file in path.iterdir():
+        if file.suffix == ".sst":
+            (copy / file.name).hardlink_to(file)
+        elif file.is_file():
+            shutil.copyfile(file, copy / file.name)
 
 
 def _pods_of(assignment: StoreAssignment, partitions: Collection[PartitionId]) -> set[Ordinal]:

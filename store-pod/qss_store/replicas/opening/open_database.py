@@ -19,7 +19,7 @@ from qss_core.model import (
     StoreDefinition,
 )
 from qss_core.spec.fixed_members import OtherSchemaError
-from qss_store.replicas.opening.mixed_volumes import missing_here
+from qss_store.replicas.opening.mixed_volumes import misplaced_in, missing_here
 from qss_store.replicas.peers.unlike_alarm import forget_alarm
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
@@ -180,7 +180,14 @@ class Opening:
         was_here: bool,
     ) -> tuple[Replica, bool]:
         """A replica that is not started, and whether it begins in a new database."""
-        engine = await self.open(configuration.partition, was_here=was_here)
+        try:
+            engine = await self.open(configuration.partition, was_here=was_here)
+        except CorruptionError as error:
+            # Files of another replica fit no mark, and their rows are whole in another place.
+            path = self._volume.database(configuration.partition)
+            looked_at = (path, self._open_engine, definition, configuration, context.pod)
+            misplaced = await run_blocking(misplaced_in, *looked_at)
+            raise misplaced or error from error
         try:
             return Replica(definition, configuration, engine, context), is_new(engine)
         except BaseException:

@@ -92,8 +92,12 @@ class Volume:
 
         Blocks.
         """
-        retired = (self.path / "partitions").glob("*.retired")
-        for path in (self.path / "incoming", self.path / "snapshots", *retired):
+        left = [
+            path
+            for name in ("*.retired", "*.looked-at")
+            for path in (self.path / "partitions").glob(name)
+        ]
+        for path in (self.path / "incoming", self.path / "snapshots", *left):
             shutil.rmtree(path, ignore_errors=True)
 
     def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
