@@ -31,14 +31,14 @@ def emptied_message(
     if not lost:
         return f"{names}: the volume is empty or incomplete; the other replicas take over"
     said = (
-        f"{names}: the volume is empty or incomplete, and should hold the only copy of its "
-        "partitions"
+        f"{names}: the volume is empty or incomplete (its assignment.json is missing or cannot be "
+        "read), and should hold the only copy of its partitions"
     )
     if misplaced := misplaced_message(observation):
         return f"{said}. {misplaced}. {last_resort(observation, lost)}"
     return (
-        f"{said}. {_learners(observation, known)}Bring the volume back, delete all of the store's "
-        f"data to begin empty, or accept the loss: {how_to_accept(observation, lost)}"
+        f"{said}. {_learners(observation, known)}Bring the volume or the file back, delete all of "
+        f"the store's data to begin empty, or accept the loss: {how_to_accept(observation, lost)}"
     )
 
 
