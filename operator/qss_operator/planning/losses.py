@@ -102,6 +102,31 @@ def fullest_learner(
     return max(found, key=lambda one: one[1].end_offset, default=None)
 
 
+def may_have_fuller_learner(observation: Observation, entry: PartitionConfiguration) -> bool:
+    """Whether a learner may still turn out to have rows: an empty partition has to wait for it.
+
+    Its pod has not answered yet, opens its replicas, or was not told this configuration.
+    """
+    present = {pod.ordinal for pod in observation.cluster.pods}
+    for pod in sorted((set(entry.replicas) - set(entry.in_sync)) & present):
+        report = observation.reports.get(pod)
+        if report is None:
+            if observation.silent_s.get(pod, 0.0) < AWAY_S:
+                return True
+            continue
+        cannot_be_told = report.full_volume is not None and report.full_volume.is_full
+        if cannot_be_told or any(one.partition == entry.partition for one in report.lost):
+            continue
+        held = [
+            one.configuration
+            for one in report.replicas
+            if one.configuration.partition == entry.partition
+        ]
+        if held != [entry] if held else not report.ready:
+            return True
+    return False
+
+
 def lacking(
     observation: Observation, partitions: tuple[PartitionConfiguration, ...]
 ) -> list[Lacking]:

@@ -19,7 +19,11 @@ from qss_operator.planning.assignment_state import (
 )
 from qss_operator.planning.disk_claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
-from qss_operator.planning.losses import accepted_losses, to_accept
+from qss_operator.planning.losses import (
+    accepted_losses,
+    may_have_fuller_learner,
+    to_accept,
+)
 from qss_operator.planning.membership.creation import empty_while_others_are_silent
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import retirements
@@ -82,6 +86,7 @@ def plan(observation: Observation) -> list[Step]:
         for pod in emptied
         for entry in held_by(known, pod)
         if accepted.get(entry.partition) == entry.epoch
+        if not may_have_fuller_learner(observation, entry)
     ]
     return steps
 

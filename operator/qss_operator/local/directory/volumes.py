@@ -112,12 +112,19 @@ def uid_of(stored: dict[str, Any]) -> str | None:
 
 
 def uid_on_volumes(state: StateDirectory, name: StoreName) -> str | None:
-    """The uid of the resource that all volumes of a store name; None where they differ, or none do.
+    """The uid of the resource that all volumes of a store name, where the status is of their store.
 
-    Where the stored resource was moved away, the store's file goes on with the data.
+    Where the stored resource alone was moved away, the store's file goes on with the data. None
+    where the volumes differ, or the status is gone, too: then the data is that of a deleted store.
     """
-    volumes = (state.path / name).glob("pod-*/data")
-    said = {_said_resource(one) for one in volumes if any(one.glob("partitions/*"))}
+    status = state.read_status(name)
+    volumes = [
+        one for one in (state.path / name).glob("pod-*/data") if any(one.glob("partitions/*"))
+    ]
+    stores = {kept.store_id if (kept := kept_definition(one)) else None for one in volumes}
+    if status is None or stores != {status.store_id}:
+        return None
+    said = {_said_resource(one) for one in volumes}
     return said.pop() if len(said) == 1 else None
 
 

@@ -283,6 +283,8 @@ def test_a_file_whose_stored_resource_was_moved_away_goes_on_with_the_data(
     assert uid_on_volumes(state, STORE) is None
     for pod in (0, 1):
         (put_volume(state, pod, manifest(), "one") / "partitions" / "0").mkdir(parents=True)
+    assert uid_on_volumes(state, STORE) is None, "without a status the store was deleted"
+    state.write_status(STORE, StoreStatus(store_id=StoreId("one")))
     assert uid_on_volumes(state, STORE) == "one"
     (put_volume(state, 2, manifest(), "two") / "partitions" / "0").mkdir(parents=True)
     assert uid_on_volumes(state, STORE) is None, "a person has to say whose data it is"

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from qss_core.model import Epoch, Ordinal, PartitionId, Role, Sequence
 from qss_core.wire.replica_reports import ReplicaReport
-from qss_operator.planning.losses import lacking
+from qss_operator.planning.losses import lacking, may_have_fuller_learner
 from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
@@ -92,6 +92,26 @@ def test_partitions_of_one_pod_that_lack_for_one_reason_share_a_sentence() -> No
     world.pods[1].lost, world.pods[1].misplaced = {1: SWAPPED, 4: SWAPPED}, {1, 4}
     message = condition(world, ConditionType.DEGRADED)[2]
     assert message.startswith(f"partition 1, 4 on word-counts-1 cannot be opened: {SWAPPED}. Only")
+
+
+def test_an_emptied_volume_waits_for_learners_before_it_begins_empty() -> None:
+    """A learner that has not answered yet may have all but the last rows."""
+    world = emptied_store()
+    observation = world.observation()
+    status = observation.resource.status
+    assert status is not None
+    (entry,) = [one for one in status.assignment or () if one.partition == 1]
+    learner = structs.replace(entry, replicas=(*entry.replicas, Ordinal(2)))
+    assert not may_have_fuller_learner(observation, entry)
+    silent = {pod: one for pod, one in observation.reports.items() if pod != 2}
+    assert may_have_fuller_learner(replace(observation, reports=silent), learner)
+    away = replace(observation, reports=silent, silent_s={Ordinal(2): 30.0})
+    assert not may_have_fuller_learner(away, learner)
+    opening = structs.replace(observation.reports[Ordinal(2)], ready=False, replicas=())
+    reports = {**observation.reports, Ordinal(2): opening}
+    assert may_have_fuller_learner(replace(observation, reports=reports), learner)
+    opened = {**reports, Ordinal(2): structs.replace(opening, ready=True)}
+    assert not may_have_fuller_learner(replace(observation, reports=opened), learner)
 
 
 def test_the_cost_of_a_partition_that_cannot_be_opened_is_told() -> None:
