@@ -73,7 +73,7 @@ def follow(
     heard_s = looked_s = clock.monotonic_s()
     while True:
         found = False
-        for store, written in copies.step():
+        for store, written in copies.step(lists=once):
             found = True
             heard_s = clock.monotonic_s()
             metrics.wrote(store, written)

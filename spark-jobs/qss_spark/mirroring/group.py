@@ -6,6 +6,7 @@ from qss_spark.mirroring.copy import StateCopy, Written
 from qss_spark.state.checkpoint import Checkpoint
 
 _NONE = -1
+_LOOKS = 100  # A second, at the pace of `following`.
 
 
 class StateCopies:
@@ -19,6 +20,7 @@ class StateCopies:
         """Takes the copies; nothing is written before the first step."""
         self._checkpoint = checkpoint
         self._copies = dict(copies)
+        self._looks = -1  # So that the first look lists all batches.
 
     @property
     def last(self) -> int | None:
@@ -26,11 +28,14 @@ class StateCopies:
         last = min(map(_last, self._copies.values()))
         return None if last == _NONE else last
 
-    def step(self) -> Iterator[tuple[str, Written]]:
+    def step(self, *, lists: bool = False) -> Iterator[tuple[str, Written]]:
         """Writes the next committed batch into the stores that lack it; nothing where none does.
 
-        Raises as `StateCopy.step`. What was written then stays, and is not written again.
+        lists: looks at all batches, and not at the next one alone. Raises as `StateCopy.step`. What
+        was written then stays, and is not written again.
         """
+        if not lists and self._is_level():
+            return
         newest = self._checkpoint.newest()
         lacking = {
             name: one
@@ -41,6 +46,21 @@ class StateCopies:
         for name, one in lacking.items():
             if _last(one) == first and (written := one.step()) is not None:
                 yield name, written
+
+    def _is_level(self) -> bool:
+        """Whether no store lacks a batch, by one look at the next one.
+
+        All batches are listed each hundredth time: Spark may have deleted the next one, or the
+        checkpoint may have been restored.
+        """
+        self._looks += 1
+        last = {_last(one) for one in self._copies.values()}
+        return (
+            self._looks % _LOOKS != 0
+            and len(last) == 1
+            and not any(one.needs_whole for one in self._copies.values())
+            and not self._checkpoint.is_committed(last.pop() + 1)
+        )
 
     def renew(self) -> None:
         """Keeps the runs open while the query commits nothing."""
