@@ -13,6 +13,7 @@ from typing import Any
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import ConflictError, InvalidResourceError
+from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import FileVersion, StateDirectory
 from qss_operator.local.directory.volumes import refuse_other_data
 from qss_operator.local.prepare import resource_of
@@ -121,11 +122,14 @@ class LocalResources:
         The folder may be on its way out as a whole: in a folder without a status nothing is made.
         """
         await asyncio.sleep(_ON_ITS_WAY_S)
-        stored = self._stored[store]
-        if stored is None or self._state.status_version(store) is None:
+        kept = self._stored[store]
+        if kept is None or self._state.status_version(store) is None:
             raise InvalidResourceError(f"{self._state.resource_file(store)} was deleted")
-        await asyncio.to_thread(self._state.write_resource, store, stored)
-        self._seen[store] = self._state.resource_version(store)
+        async with editing(self._state):
+            if await asyncio.to_thread(self._state.read_resource, store) is not None:
+                return  # A command has written it: the next round takes it over.
+            await asyncio.to_thread(self._state.write_resource, store, kept)
+            self._seen[store] = self._state.resource_version(store)
         logger.warning("%s: the stored resource was deleted, and is written again", store)
 
 
