@@ -11,6 +11,7 @@ import msgspec
 
 from qss_client.addresses import Urls, checked_name, find_urls
 from qss_client.arguments import shown_value
+from qss_client.clock import SystemClock
 from qss_client.http.credentials import Token
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, Retry, StoreError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _FIRST_S, _AGAIN_S = 0.1, 2.0
 _TELL_S, _TELL_AGAIN_S = 2.0, 60.0
+_ASK_S = 0.5
 _END_S = 60.0
 
 
@@ -72,6 +74,7 @@ class RunningMirror:
         self._wanted, self._writer, self._urls = dict(wanted), writer, urls
         self._credentials = credentials
         self._stopped = threading.Event()
+        self._clock, self._ask_s, self._has_ended = SystemClock(), 0.0, False
         self._thread = threading.Thread(target=self._run, name="qss-mirror", daemon=True)
 
     def start(self) -> Self:
@@ -164,8 +167,14 @@ class RunningMirror:
             follow(group, checkpoint, teller, self.metrics, once=True)
 
     def _wait(self, seconds: float) -> bool:
-        """Waits; whether it was stopped, or the query has ended."""
-        return self._stopped.wait(seconds) or not _is_active(self._query)
+        """Waits; whether it was stopped, or the query has ended: Spark is asked twice a second."""
+        if self._stopped.wait(seconds):
+            return True
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._ask_s:
+            self._ask_s = now_s + _ASK_S
+            self._has_ended = not _is_active(self._query)
+        return self._has_ended
 
 
 def mirror(
