@@ -38,8 +38,12 @@ def newest_log(path: Path) -> tuple[int, int]:
     return max((one for one in _logs(path).items() if one[1]), default=(0, 0))
 
 
+class ShortLogError(CorruptionError):
+    """A database was not opened: its write-ahead log holds less than was synced."""
+
+
 def check_log(path: Path, synced: SyncedFiles) -> None:
-    """Raises CorruptionError if a write-ahead log holds less than was synced.
+    """Raises ShortLogError if a write-ahead log holds less than was synced.
 
     Call it before the database is opened, which may delete the log. A missing log is no damage if a
     newer one exists: its rows are in tables.
@@ -49,12 +53,12 @@ def check_log(path: Path, synced: SyncedFiles) -> None:
     if held is None and max(logs, default=0) > synced.log_number:
         return
     if held is None:
-        raise CorruptionError(
+        raise ShortLogError(
             f"the write-ahead log {synced.log_number:06}.log is gone{_newest_of(logs)}; bring the "
             "files back that hold it"
         )
     if held < synced.log_bytes:
-        raise CorruptionError(
+        raise ShortLogError(
             f"the write-ahead log {synced.log_number:06}.log has {held} bytes, and "
             f"{synced.log_bytes} were synced: it was cut short"
         )

@@ -56,8 +56,8 @@ def misplaced_in(
 ) -> MisplacedError | None:
     """The error of files that are another replica's; None where they are not, or nobody can tell.
 
-    For files that did not open, or hold less than was synced. A copy is opened, which leaves the
-    files as they are: tables are linked, and nothing of the copy stays.
+    For files that hold less than was synced, and were not opened. A copy is opened, which leaves
+    the files as they are: tables are linked, and nothing of the copy stays.
     """
     copy = path.with_name(f"{path.name}{_LOOKED_AT}")
     shutil.rmtree(copy, ignore_errors=True)

@@ -26,6 +26,7 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
 from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.database_files import (
+    ShortLogError,
     check_log,
     make_directory,
     sync_directory,
@@ -182,7 +183,7 @@ class Opening:
         """A replica that is not started, and whether it begins in a new database."""
         try:
             engine = await self.open(configuration.partition, was_here=was_here)
-        except CorruptionError as error:
+        except ShortLogError as error:
             # Files of another replica fit no mark, and their rows are whole in another place.
             path = self._volume.database(configuration.partition)
             looked_at = (path, self._open_engine, definition, configuration, context.pod)
