@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
@@ -24,13 +25,14 @@ from qss_spark.demo.expected import (
     Expected,
     Flights,
     aircraft_stats_of,
+    delays_of,
     departures_of,
     differences,
     flights_weather_of,
     rotations_of,
 )
-from qss_spark.demo.processes import jobs_directory
-from qss_spark.demo.scenarios import FLIGHTS_WEATHER, SCENARIOS, Scenario
+from qss_spark.demo.processes import jobs_directory, run_qss
+from qss_spark.demo.scenarios import DELAYS, FLIGHTS_WEATHER, SCENARIOS, Scenario
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
@@ -129,7 +131,7 @@ def run_without_java(directory: Path, program: Path, *arguments: str) -> list[st
 
 @pytest.mark.parametrize(
     "scenario",
-    [scenario for scenario in SCENARIOS if len(scenario.parts) == 1],
+    [one for one in SCENARIOS if len(one.parts) == 1 and not one.is_mirrored],
     ids=lambda scenario: scenario.name,
 )
 def test_a_job_equals_the_batch_computation_over_the_same_days(
@@ -203,6 +205,40 @@ def test_the_join_equals_the_batch_computation_in_all_three_stores(
                 found = differences(expected[part.store], part.rows(store))
             assert found == [], part.store
             assert expected[part.store]
+
+
+def test_the_state_of_a_job_that_writes_no_store_equals_the_batch_computation(
+    tmp_path: Path, programs: JobPrograms
+) -> None:
+    days, job, rows = tmp_path / "days", tmp_path / "job", first_days()
+    write_files(days, rows)
+    serdes = {"delays-airports": "json", "delays-recent": "string", "delays-last": "string"}
+    file = yaml.safe_load((jobs_directory() / DELAYS.mirror_file).read_text())
+    with ExitStack() as stack:
+        clusters = {
+            store: stack.enter_context(
+                PodCluster(tmp_path / store, partitions=2, store=store, key_serde=serde)
+            )
+            for store, serde in serdes.items()
+        }
+        programs.run(
+            jobs_directory() / "delays.py",
+            *("--checkpoint", str(job), "--input", str(days)),
+            *("--files-per-trigger", str(DAYS_PER_TRIGGER)),
+        )
+        for one in file["stores"]:
+            one["url"] = clusters[one["store"]].url
+        (tmp_path / "mirror.yaml").write_text(yaml.dump(file))
+        copied = ("mirror", str(job / "checkpoint"), "--file", str(tmp_path / "mirror.yaml"))
+        run_qss(*copied, "--once")
+        expected = delays_of(iter(rows))
+        for part in DELAYS.parts:
+            with Store(clusters[part.store].url, part.store) as store:
+                found = differences(expected[part.store], part.rows(store))
+                last = store.position.offset_of(f"@batch.{DELAYS.name}", 1)
+            assert found == [], part.store
+            assert expected[part.store]
+            assert last == TRIGGERS - 1
 
 
 def with_first_days(rows: Flights, file: str) -> list[list[str]]:

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from qss_core.partitioning import partition_of
 from qss_spark.demo.expected import (
     RETENTION_MS,
+    delays_of,
     departures_of,
     differences,
     expected_aircraft_stats,
+    expected_delays,
     expected_departures,
     expected_flights_weather,
     expected_rotations,
@@ -175,3 +177,53 @@ def test_every_flight_meets_the_weather_of_its_hour() -> None:
             assert value == flights[left] | weather[right]
             sides_kept += 1
     assert sides_kept > 27_000
+
+
+def late(*rows: str) -> Iterator[list[str]]:
+    """Flights as `flights` makes them, whose delay is that of their arrival."""
+    made = flights(*rows)
+    header = next(made)
+    yield header
+    for row in made:
+        row[header.index("arr_delay")] = row[header.index("dep_delay")]
+        yield row
+
+
+def test_an_aircraft_has_its_last_late_arrival_and_the_sums_of_each_airport() -> None:
+    stores = delays_of(
+        late(
+            "2013-01-01T12:30 N1 JFK BOS 61",
+            "2013-01-01T10:05 N1 JFK BOS 60",  # Earlier, whatever its place in the file.
+            "2013-01-01T11:00 N1 LGA ORD 90",
+            "2013-01-01T13:00 N1 JFK BOS 59",
+            "2013-01-01T14:00 N1 JFK BOS -",
+            "2013-01-01T10:00 N2 JFK BOS 5",
+        )
+    )
+    assert stores["delays-last"] == {
+        "N1": {
+            "departs": "2013-01-01T12:30Z",
+            "flight": "AA0",
+            "origin": "JFK",
+            "dest": "BOS",
+            "delay": 61.0,
+        }
+    }
+    assert [one["delay"] for one in stores["delays-recent"]["N1"]] == [60.0, 90.0, 61.0]
+    assert stores["delays-airports"] == {
+        ("N1", "BOS"): {"flights": 2, "delay": 121.0},
+        ("N1", "ORD"): {"flights": 1, "delay": 90.0},
+    }
+
+
+def test_ten_late_arrivals_are_kept() -> None:
+    days = [f"2013-01-{day:02d}T10:00 N1 JFK BOS {100 + day}" for day in range(1, 13)]
+    (recent,) = delays_of(late(*days))["delays-recent"].values()
+    assert [one["delay"] for one in recent] == [100.0 + day for day in range(3, 13)]
+
+
+def test_every_aircraft_that_was_an_hour_late_is_expected() -> None:
+    expected = expected_delays()
+    sizes = {store: len(rows) for store, rows in expected.items()}
+    assert sizes == {"delays-airports": 16_125, "delays-recent": 3_383, "delays-last": 3_383}
+    assert max(map(len, expected["delays-recent"].values())) == 10
