@@ -239,6 +239,7 @@ def test_the_state_of_a_job_that_writes_no_store_equals_the_batch_computation(
             assert found == [], part.store
             assert expected[part.store]
             assert last == TRIGGERS - 1
+        assert run_qss(*copied, "--verify").count("all as Spark reads them") == len(DELAYS.parts)
 
 
 def with_first_days(rows: Flights, file: str) -> list[list[str]]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from qss_core.errors import MalformedRequestError
 from qss_spark.state.inventory import Place
+from qss_spark.state.tables import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,9 @@ def _frame(session: "SparkSession", checkpoint: Path, batch: int, place: Place) 
     options = {"batchId": str(batch), "operatorId": str(place.operator.number)}
     name = place.store.name if place.schema.name == _DEFAULT else place.schema.name
     if place.operator.properties.get("stateVariables"):
-        options |= {"stateVarName": name, "flattenCollectionTypes": "false"}
+        # A list is one row, and a map has a row for each of its keys, as here.
+        is_flat = place.shape is not Shape.LIST
+        options |= {"stateVarName": name, "flattenCollectionTypes": str(is_flat).lower()}
     elif name != _DEFAULT:
         options["storeName"] = name
     return session.read.format("statestore").options(**options).load(str(checkpoint))
