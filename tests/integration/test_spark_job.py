@@ -29,10 +29,11 @@ from qss_spark.demo.expected import (
     departures_of,
     differences,
     flights_weather_of,
+    open_departures_of,
     rotations_of,
 )
 from qss_spark.demo.processes import jobs_directory, run_qss
-from qss_spark.demo.scenarios import DELAYS, FLIGHTS_WEATHER, SCENARIOS, Scenario
+from qss_spark.demo.scenarios import DELAYS, FLIGHTS_WEATHER, OPEN_DEPARTURES, SCENARIOS, Scenario
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
@@ -207,39 +208,48 @@ def test_the_join_equals_the_batch_computation_in_all_three_stores(
             assert expected[part.store]
 
 
+JSON_KEYS: dict[str, Any] = {"key_serde": "json"}
+MIRRORED: dict[str, dict[str, Any]] = {
+    "delays-airports": JSON_KEYS,
+    "delays-recent": {},
+    "delays-last": {},
+    "open-departures": STORES["departures"],
+}
+EXPECTED_STATES: dict[str, Callable[[Flights], dict[str, Expected]]] = {
+    "delays": delays_of,
+    "open-departures": lambda rows: {"open-departures": open_departures_of(rows)},
+}
+
+
+@pytest.mark.parametrize("scenario", [DELAYS, OPEN_DEPARTURES], ids=lambda one: one.name)
 def test_the_state_of_a_job_that_writes_no_store_equals_the_batch_computation(
-    tmp_path: Path, programs: JobPrograms
+    tmp_path: Path, programs: JobPrograms, scenario: Scenario
 ) -> None:
     days, job, rows = tmp_path / "days", tmp_path / "job", first_days()
     write_files(days, rows)
-    serdes = {"delays-airports": "json", "delays-recent": "string", "delays-last": "string"}
-    file = yaml.safe_load((jobs_directory() / DELAYS.mirror_file).read_text())
+    file = yaml.safe_load((jobs_directory() / scenario.mirror_file).read_text())
     with ExitStack() as stack:
-        clusters = {
-            store: stack.enter_context(
-                PodCluster(tmp_path / store, partitions=2, store=store, key_serde=serde)
-            )
-            for store, serde in serdes.items()
-        }
+        urls = {}
+        for one in file["stores"]:
+            name = one["store"]
+            made = PodCluster(tmp_path / name, partitions=2, store=name, **MIRRORED[name])
+            urls[name] = one["url"] = stack.enter_context(made).url
         programs.run(
-            jobs_directory() / "delays.py",
+            jobs_directory() / f"{scenario.file}.py",
             *("--checkpoint", str(job), "--input", str(days)),
             *("--files-per-trigger", str(DAYS_PER_TRIGGER)),
         )
-        for one in file["stores"]:
-            one["url"] = clusters[one["store"]].url
         (tmp_path / "mirror.yaml").write_text(yaml.dump(file))
         copied = ("mirror", str(job / "checkpoint"), "--file", str(tmp_path / "mirror.yaml"))
         run_qss(*copied, "--once")
-        expected = delays_of(iter(rows))
-        for part in DELAYS.parts:
-            with Store(clusters[part.store].url, part.store) as store:
+        expected = EXPECTED_STATES[scenario.name](iter(rows))
+        for part in scenario.parts:
+            with Store(urls[part.store], part.store) as store:
                 found = differences(expected[part.store], part.rows(store))
-                last = store.position.offset_of(f"@batch.{DELAYS.name}", 1)
             assert found == [], part.store
             assert expected[part.store]
-            assert last == TRIGGERS - 1
-        assert run_qss(*copied, "--verify").count("all as Spark reads them") == len(DELAYS.parts)
+        equal = run_qss(*copied, "--verify").count("all as Spark reads them")
+        assert equal == len(scenario.parts) == len(expected)
 
 
 def with_first_days(rows: Flights, file: str) -> list[list[str]]:

@@ -1,5 +1,6 @@
 """Computes the stores' final rows from the same files as a batch, in plain Python."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ RETENTION_MS = 744 * 3_600_000
 PARTITIONS = 12
 GAP_MS = 4 * 3_600_000
 LATE_MIN = 60  # As in delays.py.
+WATERMARK_MS = 48 * 3_600_000  # As in open_departures.py.
 
 Flights = Iterator[list[str]]  # The header comes first.
 Expected = Mapping[Any, Any]  # Values by the identity of a store's rows.
@@ -102,6 +104,21 @@ def departures_of(
         for place, hour in hours.items()
     }
     return _kept(values, {place: place[1] for place in values}, partitions, retention_ms)
+
+
+# --- open-departures
+
+
+def expected_open_departures() -> dict[_Place, dict[str, Any]]:
+    """Value by (airport, start, end) of the store open-departures, after all flights."""
+    return open_departures_of(read_rows())
+
+
+def open_departures_of(rows: Flights) -> dict[_Place, dict[str, Any]]:
+    """The hours that the watermark has not passed after the given flights."""
+    hours = departures_of(rows, retention_ms=sys.maxsize)
+    watermark = max(start for _, start, _ in hours) - WATERMARK_MS
+    return {place: value for place, value in hours.items() if place[2] > watermark}
 
 
 # --- rotations

@@ -204,4 +204,16 @@ DELAYS = Scenario(
     counted="late arrivals",
     is_mirrored=True,
 )
-SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER, DELAYS)
+OPEN_DEPARTURES = Scenario(
+    "open-departures",
+    (Part("open-departures", "open windows", expected.expected_open_departures, _windows),),
+    "flights",
+    write_days,
+    _ask_newest_window,
+    (
+        "qss mirror {checkpoint}",
+        "qss windows open-departures JFK --order DESCENDING --limit 5 --url {url}",
+    ),
+    is_mirrored=True,
+)
+SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER, DELAYS, OPEN_DEPARTURES)

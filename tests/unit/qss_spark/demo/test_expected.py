@@ -12,7 +12,9 @@ from qss_spark.demo.expected import (
     expected_delays,
     expected_departures,
     expected_flights_weather,
+    expected_open_departures,
     expected_rotations,
+    open_departures_of,
     rotations_of,
 )
 
@@ -128,6 +130,22 @@ def test_an_old_hour_goes_by_the_stream_time_of_its_own_partition() -> None:
     # The retention is 31 days: a window that is exactly as old is gone.
     kept = sorted((key, start) for key, start, _ in hours)
     assert kept == [(same, 1_359_712_800_000), (other, 1_357_034_400_000)]
+
+
+def test_an_hour_is_open_until_the_watermark_has_passed_it() -> None:
+    hours = open_departures_of(
+        flights(
+            "2013-01-01T09:59 N1 JFK BOS 0",
+            "2013-01-01T10:00 N1 JFK BOS 0",
+            "2013-01-03T10:30 N1 LGA BOS 0",
+        )
+    )
+    # The watermark is 2013-01-01T10:00, two days before the start of the newest hour.
+    assert [(key, start) for key, start, _ in hours] == [
+        ("JFK", 1_357_034_400_000),
+        ("LGA", 1_357_034_400_000 + 48 * 3_600_000),
+    ]
+    assert len(expected_open_departures()) == 108
 
 
 def test_flights_within_four_hours_are_one_rotation() -> None:
