@@ -187,6 +187,45 @@ def test_metrics_count_batches_rows_whole_states_and_the_lag(
         MirrorMetrics().serve(port)
 
 
+def test_a_copy_that_is_behind_may_be_ended_behind_each_batch(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    first, second, *_ = query.batches
+    query.commit(first)
+    with closing(Copying(query, {"last": clusters["last"]})) as copying:
+        copying.step()
+        query.commit_all()
+        follow(
+            copying.group,
+            copying.checkpoint,
+            Teller(io.StringIO()),
+            MirrorMetrics(),
+            once=False,
+            wait=lambda _: True,
+        )
+        assert copying.group.last == second
+
+
+def test_once_ends_with_the_newest_batch_of_its_beginning(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    """A query that is as fast as its copy would keep it for ever."""
+    first, second, third, *_ = query.batches
+
+    class Committing(Teller):
+        def wrote(self, text: str) -> None:
+            super().wrote(text)
+            query.commit_all()
+
+    query.commit(first)
+    with closing(Copying(query, {"last": clusters["last"]})) as copying:
+        copying.step()
+        query.commit(second)
+        told = Committing(io.StringIO())
+        follow(copying.group, copying.checkpoint, told, MirrorMetrics(), once=True)
+        assert copying.group.last == second < third
+
+
 class Screen(io.StringIO):
     """A stream that says it is a terminal."""
 

@@ -66,11 +66,14 @@ def follow(
     wait: Wait = _sleep,
     clock: Clock = SystemClock(),  # noqa: B008 it has no state.
 ) -> None:
-    """Copies each committed batch; `once`: returns when all stores have the newest one.
+    """Copies each committed batch.
 
-    wait: waits for some seconds, and returns whether to end. Raises as `StateCopies.step`.
+    once: returns when all stores have the batch that is the newest one now.
+    wait: waits for some seconds, and returns whether to end; it is asked behind each batch, too.
+    Raises as `StateCopies.step`.
     """
     heard_s = looked_s = clock.monotonic_s()
+    newest = checkpoint.newest() if once else None
     while True:
         found = False
         for store, written in copies.step(lists=once):
@@ -78,10 +81,14 @@ def follow(
             heard_s = clock.monotonic_s()
             metrics.wrote(store, written)
             teller.wrote(line_of(store, written, checkpoint, clock))
-        if found:
+        if newest is not None:
+            if not found or (copies.last is not None and copies.last >= newest):
+                return
             continue
-        if once:
-            return
+        if found:
+            if wait(0.0):
+                return
+            continue
         now_s = clock.monotonic_s()
         if now_s - heard_s > _RENEW_S:
             copies.renew()

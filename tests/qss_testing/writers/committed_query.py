@@ -4,6 +4,7 @@ Its checkpoint is one that Spark wrote for `tests/contract`.
 """
 
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,6 +59,26 @@ class Query:
         (self.path / "offsets" / str(batch)).unlink()
         for file in (self.path / "state").rglob(f"{batch + 1}.*"):
             file.unlink()
+
+
+@contextmanager
+def held_file(file: Path) -> Iterator[Callable[[], object]]:
+    """Holds the reader of a file until the block ends; the function waits for it to begin."""
+    data = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    opened: list[int] = []
+
+    def wait_for_reader() -> None:
+        opened.append(os.open(file, os.O_WRONLY))
+
+    try:
+        yield wait_for_reader
+    finally:
+        if not opened:
+            wait_for_reader()
+        with os.fdopen(opened[0], "wb") as writing:
+            writing.write(data)
 
 
 @contextmanager
