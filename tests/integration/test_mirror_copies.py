@@ -6,13 +6,14 @@ one, as Spark did.
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qss_client.http.sync_http import SyncHttp
-from qss_client.writes.writers import list_writers
+from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_core.model import StoreType
 from qss_spark.mirroring.copy import StateCopy
@@ -189,6 +190,49 @@ def test_a_store_takes_one_part_of_a_state(tmp_path: Path, make_cluster: MakeClu
         pass
 
 
+@pytest.mark.parametrize("part", ["last", "ports"])
+def test_a_store_takes_the_copy_of_one_writer(
+    tmp_path: Path, make_cluster: MakeCluster, part: str
+) -> None:
+    """The two copies would mix their rows: neither ends the other one."""
+    query, cluster = Query(tmp_path, "processor-rocksdb"), make_cluster()
+    query.commit(query.batches[0])
+    with copying(cluster, query, "last", "x") as first:
+        steps_of(first)
+        with (
+            pytest.raises(MalformedRequestError, match="qss writers words --delete x"),
+            copying(cluster, query, part, "y"),
+        ):
+            pass
+        query.commit_all()
+        steps_of(first)
+    assert len(rows_in(cluster)) == len(query.expected["last"])
+    with closing(SyncHttp()) as http:
+        delete_writer(http, cluster.url, cluster.store, "x", force=True)
+    with copying(cluster, query, part, "y") as second:
+        steps_of(second)
+    assert len(rows_in(cluster)) == len(query.expected[part])
+
+
+def test_of_two_copies_that_begin_together_the_earlier_one_stays(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "processor-rocksdb"), make_cluster()
+    query.commit(query.batches[0])
+    with (
+        copying(cluster, query, "last", "x") as first,
+        copying(cluster, query, "ports", "y") as second,
+    ):
+        steps_of(first)
+        with pytest.raises(MalformedRequestError, match="the writer x of store words copies"):
+            steps_of(second)
+        query.commit_all()
+        steps_of(first)
+    assert len(rows_in(cluster)) == len(query.expected["last"])
+    with closing(SyncHttp()) as http:
+        assert [one.name for one in list_writers(http, cluster.url, cluster.store)] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("definition", "name", "said"),
     [
@@ -212,9 +256,8 @@ def test_a_store_whose_serdes_do_not_fit_is_refused_before_it_gets_a_writer(
     query.commit_all()
     with copying(cluster, query) as copy, pytest.raises(MalformedRequestError, match=said):
         copy.step()
-    http = SyncHttp()
-    assert list_writers(http, cluster.url, cluster.store) == ()
-    http.close()
+    with closing(SyncHttp()) as http:
+        assert list_writers(http, cluster.url, cluster.store) == ()
 
 
 def test_a_part_has_to_be_chosen_where_there_are_several(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Writes the state of a query into a store, exactly once."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from qss_client.addresses import Urls
@@ -23,11 +24,12 @@ from qss_client.writes.batch import (
     stage,
     write_batch,
 )
-from qss_client.writes.writers import list_writers
+from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import BatchMismatchError, MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
+from qss_core.wire.writer_reports import WriterReport
 from qss_spark.mirroring.follower import Changes, StateFollower
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
@@ -70,7 +72,7 @@ class StateCopy:
         values: Sequence[str] = (),
         staged: Callable[[int, int], object] = lambda *_: None,
     ) -> None:
-        """Raises MalformedRequestError where the writer belongs to another query.
+        """Raises MalformedRequestError where the store has another copy of a state.
 
         keep_deleted: rows whose keys the query drops stay in the store.
         values: the columns of the store's values, as `ComputedValues` reads them.
@@ -94,9 +96,11 @@ class StateCopy:
         self._run: Run | None = None
         self._last: int | None = None  # The newest batch that the store has.
         self._fingerprint: str | None = None  # Of that batch, where this process has written it.
-        self._went_back = False  # The checkpoint is older than the store's last batch.
-        known = {one.name: one for one in list_writers(http, urls, store, direct=direct)}
-        if (held := known.get(writer)) is None:
+        self._list = partial(list_writers, http, urls, store, direct=direct)
+        self._delete = partial(delete_writer, http, urls, store, writer, force=True, direct=direct)
+        known = self._list()
+        self._refuse([one for one in known if one.last_batch is not None])
+        if (held := next((one for one in known if one.name == writer), None)) is None:
             return
         if (other := held.query_id.partition(BEGUN)[0]) != self._id:
             raise MalformedRequestError(
@@ -110,9 +114,8 @@ class StateCopy:
         run = self._open(held.query_id)
         if self._last is None:
             return
-        self._went_back = not self._has_decided(run, self._last)
         try:
-            if not self._went_back:
+            if self._has_decided(run, self._last):
                 follower.go_on(self._last)
                 return
         except StateGoneError:
@@ -141,7 +144,6 @@ class StateCopy:
         if newest == self._last:
             return None
         if newest < self._last or not self._goes_on(self._last):
-            self._went_back = True
             return self._begin()
         following = self._last + 1
         if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
@@ -176,11 +178,42 @@ class StateCopy:
                 break
         # A store that cannot take the rows gets no writer.
         self._encoder(whole).check(whole.changed)
-        # Of a checkpoint that went back, the copy may have begun with the same batch before.
-        begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}" if self._went_back else number
+        # A copy may have begun with the same batch and the same values before, and ended since.
+        begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}"
         run = self._open(self._named(begun), take_over=True)
-        self._went_back = False
+        self._stay_alone()
         return self._write(run, whole)
+
+    def _refuse(self, writers: Iterable[WriterReport]) -> None:
+        """Raises MalformedRequestError where one of these writers is another copy of a state."""
+        for one in writers:
+            if one.name != self._writer and BEGUN in one.query_id:
+                store = self._metadata.definition.name
+                raise MalformedRequestError(
+                    f"the writer {one.name} of store {store} copies "
+                    f"{one.query_id.partition(BEGUN)[0]} into it, and this is {self._id} by the "
+                    f"writer {self._writer}: give each part of a state its own store. To copy by "
+                    f"another writer than before, end that copy, and delete its writer: qss "
+                    f"writers {store} --delete {one.name}"
+                )
+
+    def _stay_alone(self) -> None:
+        """Looks for copies that began meanwhile: of two the earlier one stays.
+
+        Raises MalformedRequestError, and deletes the writer that has written nothing.
+        """
+        known = self._list()
+        own = [(one.opened_at_ms, one.name) for one in known if one.name == self._writer]
+        try:
+            self._refuse(
+                one
+                for one in known
+                if one.last_batch is not None or [(one.opened_at_ms, one.name)] < own
+            )
+        except MalformedRequestError:
+            self._run = None
+            self._delete()
+            raise
 
     def _goes_on(self, last: int) -> bool:
         """Whether the batch that was written last is still the checkpoint's own.
@@ -220,7 +253,7 @@ class StateCopy:
         self._fingerprint = fingerprint
         return True
 
-    def _named(self, begun: int | str) -> str:
+    def _named(self, begun: str) -> str:
         """The id of a copy in the store, by its first batch: other values are another copy."""
         computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
         return f"{self._id}{BEGUN}{begun}{computed}"
