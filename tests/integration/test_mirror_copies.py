@@ -10,17 +10,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_core.model import StoreType
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.verification import verify
 from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError
 from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.stores import make_definition
 from qss_testing.writers.committed_query import (
     MakeCluster,
     Query,
@@ -242,6 +247,7 @@ def test_of_two_copies_that_begin_together_the_earlier_one_stays(
             "k, sessionStartTime: the store needs key serde",
         ),
         ({"value_serde": "string"}, "sessions-hdfs", "the store needs value serde json"),
+        ({"key_serde": "int64"}, "aggregation-hdfs", "batch 3: the key column k of the state has"),
         ({**WINDOWS, "window_size_ms": 1000}, "windows-hdfs", "30 s long, and those of store wor"),
         ({**WINDOWS, "window_size_ms": 30_000}, "sessions-hdfs", "is a Window store, and the keys"),
         ({**SESSIONS, "session_gap_ms": 1000}, "windows-hdfs", "is a Session store, and this st"),
@@ -258,6 +264,22 @@ def test_a_store_whose_serdes_do_not_fit_is_refused_before_it_gets_a_writer(
         copy.step()
     with closing(SyncHttp()) as http:
         assert list_writers(http, cluster.url, cluster.store) == ()
+
+
+def test_a_comparison_names_a_key_that_several_rows_have(make_cluster: MakeCluster) -> None:
+    key, value = pa.struct([("k", pa.string())]), pa.struct([("n", pa.int64())])
+    cluster = make_cluster()
+    rows = StoreRows(make_definition(key_serde="json"), key, value)
+    by_spark = pa.table(
+        {
+            "key": pa.array([{"k": "a"}, {"k": "a"}], key),
+            "value": pa.array([{"n": 1}, {"n": 1}], value),
+        }
+    )
+    with Store(cluster.url, cluster.store, raw=True) as store:
+        verdict = verify(by_spark, store, 0, rows, keep_deleted=False)
+    assert (verdict.rows, verdict.unlike) == (2, 1)
+    assert verdict.differences == ('"a" is the key of several rows of Spark',)
 
 
 def test_a_part_has_to_be_chosen_where_there_are_several(tmp_path: Path) -> None:

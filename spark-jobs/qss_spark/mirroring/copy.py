@@ -1,8 +1,8 @@
 """Writes the state of a query into a store, exactly once."""
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -177,7 +177,8 @@ class StateCopy:
             else:
                 break
         # A store that cannot take the rows gets no writer.
-        self._encoder(whole).check(whole.changed)
+        with _naming(number):
+            self._encoder(whole).check(whole.changed)
         # A copy may have begun with the same batch and the same values before, and ended since.
         begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}"
         run = self._open(self._named(begun), take_over=True)
@@ -272,18 +273,8 @@ class StateCopy:
 
     def _write(self, run: Run, changes: Changes) -> Written:
         offsets = read_offsets(changes.offsets, self._writer)
-        groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
-        first = next(groups, None)
-        second = next(groups, None)
-        send: Callable[..., CommitAnswer] = commit
-        rows: Sequence[Slice | Staged]
-        if first is not None and second is None and _is_small(first):
-            send, rows = write_batch, first
-        else:
-            of = changes.changed.num_rows + len(changes.deleted)
-            stage_group = self._stager(run, changes.batch, of)
-            found = (group for group in (first, second, *groups) if group is not None)
-            rows = [one for group in found for one in stage_group(group)]
+        with _naming(changes.batch):
+            send, rows = self._sent(run, changes)
         send(
             self._http,
             run,
@@ -298,6 +289,20 @@ class StateCopy:
         self._follower.take(changes)
         gone = 0 if self._keep_deleted else len(changes.deleted)
         return Written(changes.batch, changes.changed.num_rows + gone, changes.is_whole)
+
+    def _sent(
+        self, run: Run, changes: Changes
+    ) -> tuple[Callable[..., CommitAnswer], Sequence[Slice | Staged]]:
+        """How a batch is committed: with its rows, or after they are staged."""
+        groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
+        first = next(groups, None)
+        second = next(groups, None)
+        if first is not None and second is None and _is_small(first):
+            return write_batch, first
+        of = changes.changed.num_rows + len(changes.deleted)
+        stage_group = self._stager(run, changes.batch, of)
+        found = (group for group in (first, second, *groups) if group is not None)
+        return commit, [one for group in found for one in stage_group(group)]
 
     def _encoder(self, changes: Changes) -> StoreRows:
         """Encodes the rows for the store. Raises MalformedRequestError where they do not fit."""
@@ -324,6 +329,15 @@ class StateCopy:
             return found
 
         return stage_group
+
+
+@contextmanager
+def _naming(batch: int) -> Iterator[None]:
+    """Names the batch in errors of rows that the store does not take."""
+    try:
+        yield
+    except MalformedRequestError as error:
+        raise MalformedRequestError(f"batch {batch}: {error.message}") from error
 
 
 def _is_small(group: list[Slice]) -> bool:
