@@ -113,12 +113,14 @@ def test_a_batch_that_spark_has_deleted_is_made_up_for_by_the_whole_state(
     query, cluster = Query(tmp_path, "processor-rocksdb-zstd"), make_cluster()
     first, second, *_, last = query.batches
     query.commit(first)
-    with copying(cluster, query, "delays") as copy:
+    pauses_s: list[float] = []
+    with copying(cluster, query, "delays", pause=pauses_s.append) as copy:
         steps_of(copy)
         query.commit_all()
         query.forget(first)
         query.forget(second)
         (written,) = steps_of(copy)
+    assert pauses_s == []
     assert (written.batch, written.is_whole) == (last, True)
     assert len(rows_in(cluster)) == len(query.expected["delays"])
 
@@ -164,10 +166,12 @@ def test_a_state_in_other_partitions_is_copied_as_a_whole(
     before, after = (f'"spark.sql.shuffle.partitions":"{number}"' for number in (2, 1))
     assert before in offsets.read_text()
     offsets.write_text(offsets.read_text().replace(before, after))
-    with copying(cluster, query, "delays") as copy:
+    pauses_s: list[float] = []
+    with copying(cluster, query, "delays", pause=pauses_s.append) as copy:
         steps_of(copy)
         query.commit(second)
         (written,) = steps_of(copy)
+    assert pauses_s == []
     assert (written.batch, written.is_whole) == (second, True)
 
 

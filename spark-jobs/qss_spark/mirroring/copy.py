@@ -1,11 +1,11 @@
 """Writes the state of a query into a store, exactly once."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 from qss_client.addresses import Urls
 from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
@@ -30,13 +30,14 @@ from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
 from qss_core.wire.writer_reports import WriterReport
-from qss_spark.mirroring.follower import Changes, StateFollower
+from qss_spark.mirroring.follower import Changes, MovedStateError, StateFollower
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError
 
-_TRIES = 5
+# Between tries: a shared volume may show a commit before the files of its batch.
+_PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
 _AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
@@ -50,6 +51,11 @@ class Written:
     batch: int
     rows: int
     is_whole: bool  # The rows are the whole state.
+
+
+def _sleep(seconds: float) -> None:
+    """Waits: nobody tells that a volume shows a file."""
+    time.sleep(seconds)  # noqa: TID251 the files of a checkpoint are looked at.
 
 
 class StateCopy:
@@ -71,13 +77,16 @@ class StateCopy:
         keep_deleted: bool = False,
         values: Sequence[str] = (),
         staged: Callable[[int, int], object] = lambda *_: None,
+        pause: Callable[[float], object] = _sleep,
     ) -> None:
         """Raises MalformedRequestError where the store has another copy of a state.
 
         keep_deleted: rows whose keys the query drops stay in the store.
         values: the columns of the store's values, as `ComputedValues` reads them.
         staged: called with the rows of a large batch that are staged, and all of them.
+        pause: waits so many seconds for a file of the newest batch.
         """
+        self._pause = pause
         self._staged = staged
         self._computed = ComputedValues(values) if values else None
         self._follower = follower
@@ -149,7 +158,7 @@ class StateCopy:
         if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
             return self._begin()
         try:
-            changes = self._follower.changes(following)
+            changes = self._changes(following, is_newest=following == newest)
         except StateGoneError:
             return self._begin()
         return self._write(self._run, changes)
@@ -166,16 +175,9 @@ class StateCopy:
             renew(self._http, self._run)
 
     def _begin(self) -> Written:
-        """Writes the whole state of the newest batch, which may be deleted while it is read."""
-        for tries in count(1):
-            number = self._follower.checkpoint.newest()
-            try:
-                whole = self._follower.whole(number)
-            except StateGoneError:
-                if tries == _TRIES:
-                    raise
-            else:
-                break
+        """Writes the whole state of the newest batch."""
+        whole = self._whole()
+        number = whole.batch
         # A store that cannot take the rows gets no writer.
         with _naming(number):
             self._encoder(whole).check(whole.changed)
@@ -184,6 +186,26 @@ class StateCopy:
         run = self._open(self._named(begun), take_over=True)
         self._stay_alone()
         return self._write(run, whole)
+
+    def _whole(self) -> Changes:
+        """The state of the newest batch, which Spark may delete while it is read."""
+        for pause_s in _PAUSES_S:
+            try:
+                return self._follower.whole(self._follower.checkpoint.newest())
+            except StateGoneError:
+                self._pause(pause_s)
+        return self._follower.whole(self._follower.checkpoint.newest())
+
+    def _changes(self, number: int, *, is_newest: bool) -> Changes:
+        """What a batch changed; Spark deletes no file of the newest one, so it is waited for."""
+        for pause_s in _PAUSES_S if is_newest else ():
+            try:
+                return self._follower.changes(number)
+            except MovedStateError:
+                break
+            except StateGoneError:
+                self._pause(pause_s)
+        return self._follower.changes(number)
 
     def _refuse(self, writers: Iterable[WriterReport]) -> None:
         """Raises MalformedRequestError where one of these writers is another copy of a state."""
