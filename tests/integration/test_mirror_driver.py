@@ -1,6 +1,7 @@
 """`qss_spark.mirror` copies the state of a query by a thread, until the query ends."""
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from qss_testing.writers.committed_query import (
     copying,
     held_file,
     rows_in,
+    shown_metrics,
     steps_of,
 )
 
@@ -138,6 +140,26 @@ def test_the_thread_goes_on_once_pods_answer_again(tmp_path: Path, cluster: PodC
     cluster.pods[0].start()
     running.stop()
     assert len(rows_in(cluster)) == len(query.expected[""])
+
+
+def test_the_lag_is_told_while_pods_do_not_answer(tmp_path: Path, cluster: PodCluster) -> None:
+    """Also before the first contact: a mirror that starts again and again would never be late."""
+    query = Query(tmp_path, "dedup-hdfs")
+    query.commit_all()
+    first = query.path / "commits" / str(query.batches[0])
+    os.utime(first, (0, 0))
+    cluster.pods[0].kill()
+    running = mirror(query.path, cluster.store, url=cluster.url)
+    port = running.metrics.serve(0)
+    shown = shown_metrics(port)
+    assert shown["qss_mirror_batches_behind"] == len(query.batches)
+    assert shown["qss_mirror_behind_seconds"] > 1_000_000
+    cluster.pods[0].start()
+    wait_until(lambda: shown_metrics(port)["qss_mirror_batches_behind"] == 0, WAIT_S)
+    running.stop()
+    shown = shown_metrics(port)
+    assert shown["qss_mirror_behind_seconds"] == 0
+    assert shown["qss_mirror_read_bytes"] > 0
 
 
 def test_an_error_that_stays_ends_the_thread_and_is_raised_at_its_stop(

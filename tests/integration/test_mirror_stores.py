@@ -1,7 +1,7 @@
 """`qss mirror --file` copies several parts of one state, batch by batch, under one writer."""
 
 import io
-import urllib.request
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from qss_client import ReadOptions, Store
-from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, lag_of
+from qss_spark.mirroring.following import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.wanted import WantedCopies, read_wanted
 from qss_spark.state.checkpoint import Checkpoint
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
-from qss_testing.writers.committed_query import Query
+from qss_testing.writers.committed_query import Query, shown_metrics
 
 PARTS = ("last", "delays", "ports")
 WRITER = "state"
@@ -165,26 +164,42 @@ def test_metrics_count_batches_rows_whole_states_and_the_lag(
     query.commit(first)
     metrics = MirrorMetrics()
     port = metrics.serve(0)
-    with closing(Copying(query, {"last": clusters["last"]})) as copying:
-        for batch in (first, second):
+    behind: list[float] = []
+
+    class Scraping(Teller):
+        def wrote(self, text: str) -> None:
+            super().wrote(text)
+            behind.append(shown_metrics(port)["qss_mirror_batches_behind"])
+
+    with closing(Copying(query, {part: clusters[part] for part in ("last", "ports")})) as copying:
+        metrics.watch(looking(query.path, lambda: copying.group.last))
+        copying.step()
+        for batch in (second, third):
             query.commit(batch)
-            follow(copying.group, copying.checkpoint, Teller(io.StringIO()), metrics, once=True)
-        query.commit(third)
-        behind, behind_s = lag_of(copying.checkpoint, copying.group.last, SystemClock())
-        metrics.looked(behind, behind_s, copying.checkpoint.read_bytes)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        lines = dict(
-            line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#"
+        told = Scraping(io.StringIO())
+        follow(copying.group, copying.checkpoint, told, metrics, once=True)
+        assert behind == [2, 1, 1, 0]
+        lines = shown_metrics(port)
+        assert lines["qss_mirror_read_bytes"] > sum(
+            one.stat().st_size for one in (query.path / "state" / "0" / "0").glob("[23].changelog")
         )
-    of = 'qss_mirror_{}{{store="last"}}'.format
-    assert float(lines[of("batch")]) == second
-    assert float(lines[of("batches_total")]) == 2
-    assert float(lines[of("resyncs_total")]) == 1
-    assert float(lines[of("rows_total")]) > 4
-    assert float(lines["qss_mirror_batches_behind"]) == 1
-    assert float(lines["qss_mirror_behind_seconds"]) >= 0
+        query.commit(query.batches[3])
+        of = 'qss_mirror_{}{{store="last"}}'.format
+        assert lines[of("batch")] == third
+        assert lines[of("batches_total")] == 2
+        assert lines[of("resyncs_total")] == 0
+        assert lines[of("rows_total")] > 4
+        assert shown_metrics(port)["qss_mirror_batches_behind"] == 1
+        assert shown_metrics(port)["qss_mirror_behind_seconds"] >= 0
     with pytest.raises(MalformedRequestError, match=f"--metrics-port {port}: Address already"):
         MirrorMetrics().serve(port)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_infinitely_far(tmp_path: Path) -> None:
+    assert looking(tmp_path / "none", lambda: None)() == (math.inf, math.inf)
+    for log in ("commits", "offsets"):
+        (tmp_path / log).mkdir()
+    assert looking(tmp_path, lambda: None)() == (0, 0)
 
 
 def test_a_copy_that_is_behind_may_be_ended_behind_each_batch(

@@ -23,7 +23,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, lag_of
+from qss_spark.mirroring.following import Teller, follow, lag_of, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
@@ -198,6 +198,9 @@ def _places(
 
 def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> None:
     metrics, teller = MirrorMetrics(), Teller()
+    checkpoint = places[0].checkpoint
+    group: StateCopies | None = None
+    metrics.watch(looking(checkpoint.path, lambda: group.last if group else None))
     if metrics_port is not None:
         typer.echo(f"metrics: http://127.0.0.1:{metrics.serve(metrics_port)}/metrics")
     with ExitStack() as stack:
@@ -217,9 +220,9 @@ def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> 
             copies[one.to.store] = stack.enter_context(closing(copy))
             if copy.last is not None:
                 typer.echo(f"{one.to.store}: the store has batch {copy.last}")
-        checkpoint = places[0].checkpoint
+        group = StateCopies(checkpoint, copies)
         try:
-            follow(StateCopies(checkpoint, copies), checkpoint, teller, metrics, once=once)
+            follow(group, checkpoint, teller, metrics, once=once)
         finally:
             teller.end()
 

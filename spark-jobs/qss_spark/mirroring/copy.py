@@ -51,6 +51,7 @@ class Written:
     batch: int
     rows: int
     is_whole: bool  # The rows are the whole state.
+    read_bytes: int = 0  # Of the files with changes, since the batch before.
 
 
 def _sleep(seconds: float) -> None:
@@ -87,6 +88,7 @@ class StateCopy:
         pause: waits so many seconds for a file of the newest batch.
         """
         self._pause = pause
+        self._read_bytes = 0
         self._staged = staged
         self._computed = ComputedValues(values) if values else None
         self._follower = follower
@@ -310,7 +312,13 @@ class StateCopy:
         self._has_rows = True
         self._follower.take(changes)
         gone = 0 if self._keep_deleted else len(changes.deleted)
-        return Written(changes.batch, changes.changed.num_rows + gone, changes.is_whole)
+        before, self._read_bytes = self._read_bytes, self._follower.checkpoint.read_bytes
+        return Written(
+            changes.batch,
+            changes.changed.num_rows + gone,
+            changes.is_whole,
+            self._read_bytes - before,
+        )
 
     def _sent(
         self, run: Run, changes: Changes

@@ -19,7 +19,7 @@ from qss_core.errors import MalformedRequestError, Retry, StoreError
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow
+from qss_spark.mirroring.following import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.wanted import WantedCopy
@@ -74,6 +74,10 @@ class RunningMirror:
         self.metrics = MirrorMetrics()
         self._query = query
         self._checkpoint = _checkpoint_of(query)
+        self._group: StateCopies | None = None
+        self.metrics.watch(
+            looking(self._checkpoint, lambda: self._group.last if self._group else None)
+        )
         self._wanted, self._writer, self._urls = dict(wanted), writer, urls
         self._credentials = credentials
         self._directory_wait_s = directory_wait_s
@@ -171,10 +175,10 @@ class RunningMirror:
                 )
                 stack.callback(copies[store].close)
             checkpoint = Checkpoint(self._checkpoint)
-            group, teller = StateCopies(checkpoint, copies), LogTeller()
-            follow(group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
+            self._group, teller = StateCopies(checkpoint, copies), LogTeller()
+            follow(self._group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
             if self._copies_rest:
-                follow(group, checkpoint, teller, self.metrics, once=True)
+                follow(self._group, checkpoint, teller, self.metrics, once=True)
 
     def _wait(self, seconds: float) -> bool:
         """Waits; whether it was stopped, or the query has ended: Spark is asked twice a second."""

@@ -1,8 +1,10 @@
 """Follows a query with its copies until Ctrl-C, and tells a person of each batch."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO
 
 from qss_client.clock import Clock, SystemClock
@@ -10,10 +12,10 @@ from qss_spark.mirroring.copy import Written
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.errors import CheckpointError
 
 _POLL_S = 0.01
 _RENEW_S = 60.0
-_LOOK_S = 1.0  # Between two looks at the lag, for the metrics.
 _BAR = 30
 _CLEAR = "\r\x1b[K"
 
@@ -72,7 +74,7 @@ def follow(
     wait: waits for some seconds, and returns whether to end; it is asked behind each batch, too.
     Raises as `StateCopies.step`.
     """
-    heard_s = looked_s = clock.monotonic_s()
+    heard_s = clock.monotonic_s()
     newest = checkpoint.newest() if once else None
     while True:
         found = False
@@ -93,9 +95,6 @@ def follow(
         if now_s - heard_s > _RENEW_S:
             copies.renew()
             heard_s = now_s
-        if now_s - looked_s > _LOOK_S:
-            looked_s = now_s
-            metrics.looked(*lag_of(checkpoint, copies.last, clock), checkpoint.read_bytes)
         if wait(_POLL_S):
             return
 
@@ -103,15 +102,44 @@ def follow(
 def lag_of(checkpoint: Checkpoint, batch: int | None, clock: Clock) -> tuple[int, float]:
     """The committed batches that a store with this last batch lacks, and the age of the first.
 
-    Of a batch that Spark has deleted the age is not known: that of the next one is told.
+    A store whose last batch is not known lacks all. Of a batch that Spark has deleted the age is
+    not known: that of the next one is told. Raises CheckpointError where no batch is committed.
     """
     newest = checkpoint.newest()
     first = 0 if batch is None else batch + 1
-    missing = [number for number in range(first, newest + 1) if checkpoint.is_committed(number)]
-    if not missing:
-        return max(0, newest + 1 - first), 0.0
-    committed_ms = checkpoint.committed_ms(missing[0]) or clock.wall_ms()
-    return newest + 1 - first, max(0, clock.wall_ms() - committed_ms) / 1000
+    if newest < first:
+        return 0, 0.0
+    names = (one.name for one in (checkpoint.path / "commits").iterdir())
+    missing = (int(name) for name in names if name.isdigit() and int(name) >= first)
+    now_ms = clock.wall_ms()
+    committed_ms = checkpoint.committed_ms(min(missing, default=newest))
+    age_ms = 0 if committed_ms is None else max(0, now_ms - committed_ms)
+    return newest + 1 - first, age_ms / 1000
+
+
+def looking(
+    path: Path,
+    last: Callable[[], int | None],
+    clock: Clock = SystemClock(),  # noqa: B008 it has no state.
+) -> Callable[[], tuple[float, float]]:
+    """What looks at the lag of stores at any time, for `MirrorMetrics.watch`.
+
+    last: the batch that all stores have. It is infinite where the checkpoint cannot be read.
+    """
+
+    def look() -> tuple[float, float]:
+        try:
+            checkpoint = Checkpoint(path)
+        except CheckpointError:
+            return math.inf, math.inf
+        try:
+            return lag_of(checkpoint, last(), clock)
+        except CheckpointError:
+            return 0, 0.0  # No batch is committed.
+        except OSError:
+            return math.inf, math.inf
+
+    return look
 
 
 def line_of(store: str, written: Written, checkpoint: Checkpoint, clock: Clock) -> str:

@@ -5,6 +5,7 @@ Its checkpoint is one that Spark wrote for `tests/contract`.
 
 import json
 import os
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -119,6 +120,14 @@ def rows_in(cluster: PodCluster) -> dict[str, Any]:
     """All rows, by the JSON of their keys."""
     with Store(cluster.url, cluster.store) as store:
         return {json.dumps(row.key): row.value for row in store.range()}
+
+
+def shown_metrics(port: int) -> dict[str, float]:
+    """The samples of `/metrics`, by their names and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    lines = (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    return {name: float(value) for name, value in lines}
 
 
 def members(value: Any) -> Any:
