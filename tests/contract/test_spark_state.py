@@ -11,17 +11,11 @@ import pyarrow as pa
 import pytest
 
 from qss_spark.state.inventory import Inventory
-from qss_testing.writers.spark_state import (
-    EXPECTED,
-    JOIN_3,
-    PROCESSORS,
-    QUERIES,
-    WAYS,
-    in_order,
-    plain_row,
-)
+from qss_testing.writers.spark_queries import QUERIES, SCALA, can_run
+from qss_testing.writers.spark_state import EXPECTED, WAYS, in_order, plain_row
 
 FILES = sorted((Path(__file__).parent / "spark_state").glob("*/*.zip"))
+VERSIONS = {file.parent.name for file in FILES}
 FADING = [file for file in FILES if file.stem.startswith("ttl-")]
 
 
@@ -34,9 +28,14 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_each_query_and_each_way_of_keeping_state_has_a_checkpoint() -> None:
-    names = {file.stem for file in FILES}
-    refused = {f"{query}-hdfs" for query in (JOIN_3, *PROCESSORS)}  # By Spark itself.
-    assert names == {f"{query}-{way}" for query in QUERIES for way in WAYS} - refused
+    names = {(file.parent.name, file.stem) for file in FILES}
+    queries = itertools.product((*QUERIES, *SCALA), WAYS)
+    assert names == {
+        (version, f"{query}-{way}")
+        for query, way in queries
+        for version in VERSIONS
+        if can_run(query, way, version)
+    }
 
 
 def test_every_row_is_the_one_that_spark_reads(checkpoint: Path) -> None:

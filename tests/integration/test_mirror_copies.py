@@ -60,6 +60,11 @@ def plain_values(query: Query, part: str) -> list[Any]:
         ("processor-rocksdb-zstd", "delays"),
         ("dedup-hdfs", ""),
         ("dedup-rocksdb-zstd", ""),
+        ("of-all-rocksdb", ""),
+        ("join-format-4-rocksdb", "left"),
+        ("join-format-4-rocksdb-zstd", "right"),
+        ("timers-rocksdb", "registered-timers"),
+        ("scala-processor-rocksdb-zstd", "ports"),
     ],
 )
 def test_every_batch_leaves_what_spark_has(

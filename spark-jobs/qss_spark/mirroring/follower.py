@@ -9,7 +9,7 @@ import pyarrow as pa
 from qss_spark.mirroring.rows.time_to_live import unwrapped, unwrapped_fields
 from qss_spark.state.checkpoint import Batch, Checkpoint
 from qss_spark.state.errors import CheckpointError, StateGoneError
-from qss_spark.state.inventory import Inventory, Item, Place, layout_of, parts_of
+from qss_spark.state.inventory import TIMERS, Inventory, Item, Place, layout_of, parts_of
 from qss_spark.state.records import Kind, Records
 from qss_spark.state.snapshots import RawState, changes_of, raw_state
 from qss_spark.state.tables import Layout, Shape, keys_of, of_family, table_of
@@ -165,6 +165,8 @@ def _chosen(items: list[Item], operator: int | None, part: str | None) -> Item:
         for one in items
         if (operator is None or one.operator == operator) and (part is None or one.part == part)
     ]
+    if part is None and len(found) > 1:
+        found = [one for one in found if one.part != TIMERS]  # Spark keeps them with any variable.
     if len(found) == 1:
         return found[0]
     there = ", ".join(f"--operator {one.operator} --part {one.part or repr('')}" for one in items)

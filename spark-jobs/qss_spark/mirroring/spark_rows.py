@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.state.inventory import Place
+from qss_spark.state.inventory import TIMER_FAMILIES, Place
+from qss_spark.state.tables import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_DEFAULT = "default"
+_DEFAULT, _VALUE = "default", "value"
 
 
 def read_by_spark(checkpoint: Path, batch: int, place: Place, columns: pa.Schema) -> pa.Table:
@@ -46,13 +47,24 @@ def read_by_spark(checkpoint: Path, batch: int, place: Place, columns: pa.Schema
 
 
 def _frame(session: "SparkSession", checkpoint: Path, batch: int, place: Place) -> "DataFrame":
+    from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
+
     options = {"batchId": str(batch), "operatorId": str(place.operator.number)}
     name = place.store.name if place.schema.name == _DEFAULT else place.schema.name
-    if place.operator.properties.get("stateVariables"):
-        options |= {"stateVarName": name, "flattenCollectionTypes": "false"}
+    is_processor = bool(place.operator.properties.get("stateVariables"))
+    if name in TIMER_FAMILIES:
+        options["readRegisteredTimers"] = "true"
+    elif is_processor:  # A list in one row, and a row for each key of a map.
+        is_list = place.shape is Shape.LIST
+        options |= {"stateVarName": name, "flattenCollectionTypes": str(not is_list).lower()}
     elif name != _DEFAULT:
         options["storeName"] = name
-    return session.read.format("statestore").options(**options).load(str(checkpoint))
+    frame = session.read.format("statestore").options(**options).load(str(checkpoint))
+    if name in TIMER_FAMILIES:
+        return frame.withColumn(_VALUE, F.struct(F.lit(None)))
+    if place.shape is Shape.LIST and not is_processor:  # The reader has a row for each element.
+        return frame.groupBy("key").agg(F.collect_list(_VALUE).alias(_VALUE))
+    return frame
 
 
 def _renamed(frame: "DataFrame", columns: pa.Schema) -> "DataFrame":
@@ -63,7 +75,7 @@ def _renamed(frame: "DataFrame", columns: pa.Schema) -> "DataFrame":
     found = [name for name in frame.columns if name != "partition_id"]
     key, value = found[:-1], found[-1]
     wanted_key, wanted_value = (columns.field(name).type for name in ("key", "value"))
-    if len(key) > 1:  # The grouping key and the key of the user's map.
+    if len(key) > 1:  # The grouping key, and the key of the user's map or the time of a timer.
         parts = [
             F.col(name).cast(_named(types[name], one.type)).alias(one.name)
             for name, one in zip(key, wanted_key, strict=True)
@@ -72,7 +84,7 @@ def _renamed(frame: "DataFrame", columns: pa.Schema) -> "DataFrame":
     else:
         made = F.col(key[0]).cast(_named(types[key[0]], wanted_key))
     kept = F.col(value).cast(_named(types[value], wanted_value))
-    return frame.select(made.alias("key"), kept.alias("value"))
+    return frame.select(made.alias("key"), kept.alias(_VALUE))
 
 
 def _named(kind: "DataType", wanted: pa.DataType) -> "DataType":

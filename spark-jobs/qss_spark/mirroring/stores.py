@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import yaml
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.state.inventory import Inventory, Item
+from qss_spark.state.inventory import TIMERS, Inventory, Item
 
 _JSON = "json"  # Each column of the state may be null, and no other serde has null.
 _NO_NAME = re.compile("[^a-z0-9]+")
@@ -36,10 +36,16 @@ class FittingStore:
 def fitting_stores(found: Inventory, name: str, *, is_local: bool) -> list[FittingStore]:
     """A store for each part that can be copied, named after the query and the part.
 
+    Timers get one where some are registered.
+
     is_local: for `qss up`, whose pods check no callers. Raises MalformedRequestError where no part
     can be copied.
     """
-    items = [one for one in map(found.counted, found.items) if one.place and not one.reason]
+    items = [
+        one
+        for one in map(found.counted, found.items)
+        if one.place and not one.reason and (one.rows or one.part != TIMERS)
+    ]
     if not items:
         raise MalformedRequestError("no part of this state can be copied: see the list for why")
     several = len({one.operator for one in items}) > 1

@@ -6,6 +6,7 @@ read from a directory of this machine.
 """
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,13 @@ class Checkpoint:
 
     def newest(self) -> int:
         """The newest committed batch. Raises CheckpointError where none is committed."""
-        batches = [int(one.name) for one in (self.path / "commits").iterdir() if one.name.isdigit()]
+        try:
+            names = os.listdir(self.path / "commits")
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path} cannot be read any more: {error.strerror}"
+            ) from error
+        batches = [int(name) for name in names if name.isdigit()]
         if not batches:
             raise CheckpointError(f"no batch of {self.path} is committed yet")
         return max(batches)

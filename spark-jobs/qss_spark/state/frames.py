@@ -2,12 +2,14 @@
 
 Spark writes state through the codec that `spark.sql.streaming.stateStore.compression.codec` names.
 An lz4 file is a sequence of blocks in the form of lz4-java's LZ4BlockOutputStream: the word
-`LZ4Block`, a token, the sizes of the compressed and of the whole block, a checksum, the bytes.
+`LZ4Block`, a token, the sizes of the compressed and of the whole block, a checksum, the bytes. The
+checksum is the one of the whole block, 28 bits of XXHash32.
 """
 
 import struct
 
 import pyarrow as pa
+import xxhash
 
 from qss_spark.state.errors import CheckpointError
 
@@ -16,6 +18,8 @@ _MAGIC = b"LZ4Block"
 _HEAD = struct.Struct("<BiiI")  # Token, size in the file, size of the whole, checksum.
 _STORED, _COMPRESSED = 0x10, 0x20  # The method, in the upper half of the token.
 _BLOCK_BYTES_MAX = 32 * 1024 * 1024  # The largest block of lz4-java.
+_SEED, _SUM_BITS = 0x9747B28C, 0x0FFFFFFF  # Of lz4-java.
+_READ_BYTES = 8 * 1024 * 1024  # So many bytes are decompressed at once.
 STATE_BYTES_MAX = 4 * 1024 * 1024 * 1024  # Of one file, decompressed.
 _RAW = pa.Codec("lz4_raw")
 
@@ -38,7 +42,7 @@ def _blocks(data: bytes, bytes_max: int) -> list[bytes]:
         head = at + len(_MAGIC)
         if data[at:head] != _MAGIC or head + _HEAD.size > len(data):
             raise CheckpointError(f"no lz4 block begins at byte {at}: the file is damaged")
-        token, size, whole, _ = _HEAD.unpack_from(data, head)
+        token, size, whole, checksum = _HEAD.unpack_from(data, head)
         begin = head + _HEAD.size
         at = begin + size
         if size < 0 or not 0 <= whole <= _BLOCK_BYTES_MAX or at > len(data):
@@ -47,28 +51,35 @@ def _blocks(data: bytes, bytes_max: int) -> list[bytes]:
         if total > bytes_max:
             raise CheckpointError(f"the file has more than {bytes_max} bytes of state")
         if whole:
-            found.append(_block(data[begin:at], token & 0xF0, whole))
+            found.append(_block(data[begin:at], token & 0xF0, whole, checksum))
     return found
 
 
-def _block(block: bytes, method: int, whole: int) -> bytes:
-    if method == _STORED and len(block) == whole:
-        return block
-    if method != _COMPRESSED:
+def _block(block: bytes, method: int, whole: int, checksum: int) -> bytes:
+    found = block
+    if method == _COMPRESSED:
+        try:
+            found = _RAW.decompress(block, whole).to_pybytes()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise CheckpointError(f"an lz4 block is damaged: {error}") from error
+    elif method != _STORED or len(block) != whole:
         raise CheckpointError("an lz4 block is damaged")
-    try:
-        found: bytes = _RAW.decompress(block, whole).to_pybytes()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CheckpointError(f"an lz4 block is damaged: {error}") from error
+    if xxhash.xxh32_intdigest(found, _SEED) & _SUM_BITS != checksum:
+        raise CheckpointError("an lz4 block is damaged: its checksum is another one")
     return found
 
 
 def _zstd(data: bytes, bytes_max: int) -> bytes:
+    found, total = [], 0
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), ZSTD) as source:
-            found: bytes = source.read(bytes_max + 1)
+            while part := source.read(_READ_BYTES):
+                found.append(part)
+                total += len(part)
+                if total > bytes_max:
+                    break
     except (pa.ArrowInvalid, OSError) as error:
         raise CheckpointError(f"the zstd frames are damaged: {error}") from error
-    if len(found) > bytes_max:
+    if total > bytes_max:
         raise CheckpointError(f"the file has more than {bytes_max} bytes of state")
-    return found
+    return b"".join(found)

@@ -13,17 +13,18 @@ import pyarrow as pa
 
 from qss_spark.state.checkpoint import Batch, Checkpoint, Operator, StoreInfo
 from qss_spark.state.errors import CheckpointError
-from qss_spark.state.schemas import DEFAULT, StoreSchema, read_schemas
+from qss_spark.state.schemas import DEFAULT, ENCODERS, TIME_BEHIND, StoreSchema, read_schemas
 from qss_spark.state.snapshots import StorePart, column_families, raw_state
 from qss_spark.state.tables import Layout, Shape, of_family, table_of
 from qss_spark.state.types import Struct
 
 _ENCODING = "unsaferow"
 _INTERNAL = "$"  # Families that Spark keeps beside the variables begin with it.
-_COUNTS = "-keyToNumValues"
+_OF_JOINS = ("-keyToNumValues", "-tsWithKey")  # What Spark keeps beside the rows of a side.
+TIMER_FAMILIES = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
+TIMERS = "registered-timers"  # The part that has the timers of a stateful processor.
 _SIDES = ("left", "right")
 _WITH_EXPIRY = ["value", "ttlExpirationMs"]
-_RANGE = "RangeKeyScanStateEncoderSpec"
 # The operators in the words of Spark's guide; others keep the name of the checkpoint.
 _NAMES = {
     "stateStoreSave": "aggregation",
@@ -56,7 +57,7 @@ class Place:
 class Item:
     """A part of the state that has keys and values of its own.
 
-    `part` is a variable of a stateful processor, or the side of a join; "" for the only part.
+    `part` is a variable of a stateful processor, TIMERS, a side of a join, or "" for the only one.
     `rows` is their number, None where they were not counted, or cannot be read: `reason` says why.
     `place` is None where not even the columns are known.
     """
@@ -114,10 +115,11 @@ def state_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> pa.Table:
 
 
 def parts_of(batch: Batch, place: Place) -> list[StorePart]:
-    """The partitions of a place's store."""
+    """The partitions of a place's store: one for an aggregation of all rows, which has no key."""
+    partitions = batch.partitions if place.schema.key else 1
     return [
         StorePart(place.operator.number, partition, place.store.name, place.number)
-        for partition in range(batch.partitions)
+        for partition in range(partitions)
     ]
 
 
@@ -144,26 +146,40 @@ def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, P
         str(one.get("stateName")): one for one in operator.properties.get("stateVariables", ())
     }
     for number, store in enumerate(operator.stores):
-        if store.name.endswith(_COUNTS):
-            continue
         for schema in _schemas(checkpoint, operator, store).values():
-            # A join of format 3 keeps in families of one store what older ones keep in stores.
-            name = store.name if schema.name == DEFAULT else schema.name
-            if schema.name.startswith(_INTERNAL) or name.endswith(_COUNTS):
+            part = _part_of(schema, store, set(variables))
+            if part is None:
                 continue
-            part = schema.name if variables else name.partition("-")[0]
-            variable = variables.get(part, {})
-            is_list = variable.get("stateVariableType") == "ListState"
-            place = Place(
-                operator=operator,
-                store=store,
-                number=number,
-                schema=schema,
-                shape=Shape.LIST if is_list else Shape.ROW,
-                has_expiry=variable.get("ttlEnabled") is True and _has_expiry(schema),
+            variable = variables.get(schema.name, {})
+            is_list = (
+                variable.get("stateVariableType") == "ListState" or schema.encoder == TIME_BEHIND
             )
-            is_named = bool(variables) or part in _SIDES
-            yield part if is_named else "", place
+            yield (
+                part,
+                Place(
+                    operator=operator,
+                    store=store,
+                    number=number,
+                    schema=schema,
+                    shape=Shape.LIST if is_list else Shape.ROW,
+                    has_expiry=variable.get("ttlEnabled") is True and _has_expiry(schema),
+                ),
+            )
+
+
+def _part_of(schema: StoreSchema, store: StoreInfo, variables: set[str]) -> str | None:
+    """The name of the part that has this schema; None for what is not the query's own."""
+    if schema.name in TIMER_FAMILIES:
+        return TIMERS
+    if variables:
+        is_own = schema.name in variables and not schema.name.startswith(_INTERNAL)
+        return schema.name if is_own else None
+    # A join of format 3 keeps in families of one store what older ones keep in stores.
+    name = store.name if schema.name == DEFAULT else schema.name
+    if name.startswith(_INTERNAL) or name.endswith(_OF_JOINS):
+        return None
+    side = name.partition("-")[0]
+    return side if side in _SIDES else ""
 
 
 def _has_expiry(schema: StoreSchema) -> bool:
@@ -192,5 +208,5 @@ def _check(batch: Batch, schema: StoreSchema) -> None:
         raise CheckpointError(f"state in the encoding {batch.encoding} cannot be read")
     if batch.has_checksums:
         raise CheckpointError("state with checksums of rows cannot be read")
-    if schema.encoder == _RANGE:
-        raise CheckpointError("state whose keys are kept in ranges cannot be read")
+    if schema.encoder not in ENCODERS:
+        raise CheckpointError(f"state whose keys are kept by {schema.encoder} cannot be read")

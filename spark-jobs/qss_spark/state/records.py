@@ -6,8 +6,10 @@ begins with its name, and each record with a type; its keys begin with the id of
 family. Versions 3 and 4 are 1 and 2 with a lineage of snapshots before the records.
 """
 
+import json
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -47,6 +49,8 @@ class Records:
     values: Offsets
     value_sizes: Offsets
     size: int = 0  # Of the file.
+    # The ids in the names of the files before this one, by version, back to the last snapshot.
+    lineage: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -76,11 +80,21 @@ def records_of_delta(data: bytes) -> Records:
 def records_of_changelog(data: bytes) -> Records:
     """The records of a changelog of RocksDB, decompressed. Raises CheckpointError."""
     version, at = _version(data)
+    lineage: Mapping[int, str] = {}
     if version in _WITH_LINEAGE:
-        if at + 2 > len(data):
+        begin = at + 2
+        at = begin + int.from_bytes(data[at:begin], "big")
+        if begin > len(data) or at > len(data):
             raise CheckpointError("the changelog ends in its lineage: the file is damaged")
-        at += 2 + int.from_bytes(data[at : at + 2], "big")
-    return _records(data, at, has_types=version in _TYPED)
+        lineage = _lineage(data[begin:at])
+    return replace(_records(data, at, has_types=version in _TYPED), lineage=lineage)
+
+
+def _lineage(text: bytes) -> dict[int, str]:
+    try:
+        return {int(one["version"]): str(one["checkpointUniqueId"]) for one in json.loads(text)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"the lineage of a changelog is damaged: {error!r}") from error
 
 
 def _version(data: bytes) -> tuple[int, int]:

@@ -15,7 +15,10 @@ from qss_spark.state.types import Field, fields_of
 DEFAULT = "default"
 _SHORT, _INT = struct.Struct(">H"), struct.Struct(">i")
 _CHUNKS_MAX = 1_000_000
-_PREFIX = "PrefixKeyScanStateEncoderSpec"
+_PLAIN, _PREFIX = "NoPrefixKeyStateEncoderSpec", "PrefixKeyScanStateEncoderSpec"
+# The last column of a key, a time, lies behind the row of the others: joins of format 4.
+TIME_BEHIND = "TimestampAsPostfixKeyStateEncoderSpec"
+ENCODERS = frozenset({_PLAIN, _PREFIX, TIME_BEHIND})  # That can be read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def _schema(name: str, key: str, value: str, encoder: str = "") -> StoreSchema:
     try:
         spec = json.loads(encoder) if encoder else {}
         of_key, of_value = fields_of(json.loads(key)), fields_of(json.loads(value))
-        kind = str(spec.get("keyStateEncoderType", "NoPrefixKeyStateEncoderSpec"))
+        kind = str(spec.get("keyStateEncoderType", _PLAIN))
         prefix = int(spec.get("numColsPrefixKey", 0)) if kind == _PREFIX else 0
     except (ValueError, AttributeError) as error:
         raise CheckpointError(f"the schema of {name} is damaged: {error}") from error

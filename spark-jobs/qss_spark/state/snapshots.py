@@ -6,21 +6,31 @@ anew with a newer batch.
 """
 
 import json
+import os
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from qss_spark.state.checkpoint import Batch, Checkpoint
 from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.frames import decompress
 from qss_spark.state.records import Kind, Records, records_of_changelog, records_of_delta
 
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
 _NAME = re.compile(r"(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|changelog|snapshot|zip)")
+_NO_CHANGELOGS = (
+    "{directory} has snapshots and no changelogs: set "
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled=true in the query's "
+    "session and start it again"
+)
 RawState = dict[bytes, bytes]
 
 
@@ -43,20 +53,40 @@ class StorePart:
 
 
 def raw_state(checkpoint: Checkpoint, batch: Batch, part: StorePart) -> RawState:
-    """The bytes of all keys and values after a batch. Raises CheckpointError."""
-    files = _files(checkpoint.store_directory(part.operator, part.partition, part.store))
-    base = _base(checkpoint, batch, part, files)
+    """The bytes of all keys and values after a batch. Raises CheckpointError.
+
+    Spark keeps the files longer than the commits that name them: under checkpoint format 2 the
+    batch's own changelog has the ids of those before it.
+    """
+    files = _files(checkpoint, part)
+    _check_changelogs(batch, part, files)
+    ids = _ids(checkpoint, batch, part, files)
+    base = _base(batch, files, ids)
     state = {} if base is None else _snapshot(base, batch)
     first = 1 if base is None else base.version + 1
     for version in range(first, batch.version + 1):
-        _apply(state, _changes(checkpoint, batch, part, files, version))
+        file_id = ids.get(version) if batch.file_ids else ""
+        _apply(state, _changes(checkpoint, batch, part, files, version, file_id))
     return state
+
+
+def _ids(
+    checkpoint: Checkpoint, batch: Batch, part: StorePart, files: list[_StateFile]
+) -> dict[int, str]:
+    """The ids in the names of the files that lead to a batch; {} under checkpoint format 1."""
+    if not batch.file_ids:
+        return {}
+    own = _own_id(batch, part)
+    newest = _found(files, batch.version, _kind(batch), own)
+    earlier = {} if newest is None else _read(checkpoint, newest, batch).lineage
+    return {**earlier, batch.version: own}
 
 
 def changes_of(checkpoint: Checkpoint, batch: Batch, part: StorePart) -> Records:
     """What one committed batch changed. Raises CheckpointError, and StateGoneError."""
-    files = _files(checkpoint.store_directory(part.operator, part.partition, part.store))
-    return _changes(checkpoint, batch, part, files, batch.version)
+    files = _files(checkpoint, part)
+    own = _own_id(batch, part)
+    return _changes(checkpoint, batch, part, files, batch.version, own)
 
 
 def column_families(checkpoint: Checkpoint, part: StorePart) -> dict[str, int]:
@@ -64,7 +94,7 @@ def column_families(checkpoint: Checkpoint, part: StorePart) -> dict[str, int]:
 
     Each snapshot of RocksDB tells them, and one is written with the first batch.
     """
-    files = _files(checkpoint.store_directory(part.operator, part.partition, part.store))
+    files = _files(checkpoint, part)
     zips = [one for one in files if one.kind == "zip"]
     if not zips:
         return {}
@@ -73,9 +103,10 @@ def column_families(checkpoint: Checkpoint, part: StorePart) -> dict[str, int]:
     return {str(name): int(number) for name, number in mapping.items()}
 
 
-def _files(directory: Path) -> list[_StateFile]:
+def _files(checkpoint: Checkpoint, part: StorePart) -> list[_StateFile]:
+    directory = checkpoint.store_directory(part.operator, part.partition, part.store)
     try:
-        names = [one.name for one in directory.iterdir()]
+        names = os.listdir(directory)
     except OSError as error:
         raise CheckpointError(f"{directory} cannot be read: {error.strerror}") from error
     found = ((name, _NAME.fullmatch(name)) for name in names)
@@ -86,50 +117,76 @@ def _files(directory: Path) -> list[_StateFile]:
     ]
 
 
-def _base(
-    checkpoint: Checkpoint, batch: Batch, part: StorePart, files: list[_StateFile]
-) -> _StateFile | None:
+def _kind(batch: Batch) -> str:
+    """The kind of the files that have changes."""
+    return "changelog" if batch.is_rocksdb else "delta"
+
+
+def _check_changelogs(batch: Batch, part: StorePart, files: list[_StateFile]) -> None:
+    """Raises CheckpointError where Spark writes no changelogs.
+
+    The first partition tells it: one that a repartition has added begins with a snapshot.
+    """
+    kinds = {one.kind for one in files}
+    if batch.is_rocksdb and part.partition == 0 and "zip" in kinds and "changelog" not in kinds:
+        raise CheckpointError(_NO_CHANGELOGS.format(directory=files[0].path.parent))
+
+
+def _base(batch: Batch, files: list[_StateFile], ids: Mapping[int, str]) -> _StateFile | None:
+    """The newest snapshot that leads to the batch; `ids` are those of the files' names."""
     kind = "zip" if batch.is_rocksdb else "snapshot"
-    usable = (one for one in files if one.kind == kind and one.version <= batch.version)
-    for one in sorted(usable, key=lambda one: -one.version):
-        if one.file_id == _file_id(checkpoint, batch, part, one.version):
-            return one
-    return None
+    usable = [
+        one
+        for one in files
+        if one.kind == kind
+        and one.version <= batch.version
+        and one.file_id == (ids.get(one.version) if batch.file_ids else "")
+    ]
+    return max(usable, key=lambda one: one.version, default=None)
 
 
-def _file_id(checkpoint: Checkpoint, batch: Batch, part: StorePart, version: int) -> str:
-    """The id in the name of a version's files: other ids are of attempts that died."""
+def _own_id(batch: Batch, part: StorePart) -> str:
+    """The id in the names of the batch's files; other ids are of attempts that died."""
     if not batch.file_ids:
         return ""
-    of = batch if version == batch.version else checkpoint.batch(version - 1)
     try:
-        return of.file_ids[part.operator][part.partition][part.number]
+        return batch.file_ids[part.operator][part.partition][part.number]
     except (KeyError, IndexError) as error:
         raise CheckpointError(
-            f"commits/{of.number} names no file of operator {part.operator}"
+            f"commits/{batch.number} names no file of operator {part.operator}"
         ) from error
 
 
+def _found(
+    files: list[_StateFile], version: int, kind: str, file_id: str | None
+) -> _StateFile | None:
+    wanted = (version, kind, file_id)
+    return next((one for one in files if (one.version, one.kind, one.file_id) == wanted), None)
+
+
 def _changes(
-    checkpoint: Checkpoint, batch: Batch, part: StorePart, files: list[_StateFile], version: int
+    checkpoint: Checkpoint,
+    batch: Batch,
+    part: StorePart,
+    files: list[_StateFile],
+    version: int,
+    file_id: str | None,
 ) -> Records:
-    kind = "changelog" if batch.is_rocksdb else "delta"
-    file_id = _file_id(checkpoint, batch, part, version)
-    for one in files:
-        if (one.version, one.kind, one.file_id) == (version, kind, file_id):
-            found = read_changes(one.path, batch)
-            checkpoint.read_bytes += found.size
-            return found
+    found = _found(files, version, _kind(batch), file_id)
+    if found is not None:
+        return _read(checkpoint, found, batch)
     directory = checkpoint.store_directory(part.operator, part.partition, part.store)
     if batch.is_rocksdb and any(one.version == version and one.kind == "zip" for one in files):
-        raise CheckpointError(
-            f"{directory} has snapshots and no changelogs: set "
-            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled=true in the "
-            "query's session and start it again"
-        )
+        raise CheckpointError(_NO_CHANGELOGS.format(directory=directory))
     raise StateGoneError(
         f"{directory} lacks the changes of version {version}: Spark keeps only the newest batches"
     )
+
+
+def _read(checkpoint: Checkpoint, file: _StateFile, batch: Batch) -> Records:
+    found = read_changes(file.path, batch)
+    checkpoint.read_bytes += found.size
+    return found
 
 
 def read_changes(path: Path, batch: Batch) -> Records:
@@ -186,19 +243,37 @@ def _rocksdb_state(path: Path) -> RawState:
         except Exception as error:
             raise CheckpointError(f"{path} is no database that opens: {error}") from error
         try:
-            pairs = cast("Iterator[tuple[bytes, bytes]]", database.items())
-            return {bytes(key): bytes(value) for key, value in pairs}
+            return _all_rows(database, path)
         finally:
             database.close()
+
+
+def _all_rows(database: "Rdict", path: Path) -> RawState:
+    """All rows. A damaged block ends an iteration, too: the last row tells it from the end."""
+    pairs = cast("Iterator[tuple[bytes, bytes]]", database.items())
+    state = {bytes(key): bytes(value) for key, value in pairs}
+    cursor = database.iter()
+    cursor.seek_to_last()
+    try:
+        cursor.status()
+        last = bytes(cursor.key()) if cursor.valid() else None
+    except Exception as error:
+        raise CheckpointError(f"{path} has a damaged table file: {error}") from error
+    if last != next(reversed(state), None):
+        raise CheckpointError(f"{path} has a damaged table file: its rows end before the last one")
+    return state
 
 
 def _unpack(path: Path, target: Path) -> None:
     with _opened(path) as archive:
         metadata = _metadata(archive)
-        for name in archive.namelist():
-            if name != "metadata" and Path(name).name == name:
-                archive.extract(name, target)
-    for here, there in _named_files(metadata):
+        try:
+            for name in archive.namelist():
+                if name != "metadata" and Path(name).name == name:
+                    archive.extract(name, target)
+        except (OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise CheckpointError(f"{path} cannot be unpacked: {error}") from error
+    for here, there in _named_files(metadata, path):
         source = path.parent / here
         if Path(there).name != there:
             raise CheckpointError(f"{path} names the file {there}, which is no name")
@@ -210,11 +285,20 @@ def _unpack(path: Path, target: Path) -> None:
             raise CheckpointError(f"{source} cannot be copied: {error.strerror}") from error
 
 
-def _named_files(metadata: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for one in metadata.get("sstFiles") or ():
-        yield f"SSTs/{one['dfsSstFileName']}", str(one["localFileName"])
-    for one in metadata.get("logFiles") or ():
-        yield f"logs/{one['dfsLogFileName']}", str(one["localFileName"])
+def _named_files(metadata: dict[str, Any], path: Path) -> list[tuple[str, str]]:
+    """Where the files of a snapshot are, and their names in the database."""
+    try:
+        tables = [
+            (f"SSTs/{one['dfsSstFileName']}", str(one["localFileName"]))
+            for one in metadata.get("sstFiles") or ()
+        ]
+        logs = [
+            (f"logs/{one['dfsLogFileName']}", str(one["localFileName"]))
+            for one in metadata.get("logFiles") or ()
+        ]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} has metadata that is damaged: {error!r}") from error
+    return tables + logs
 
 
 def _opened(path: Path) -> zipfile.ZipFile:

@@ -1,8 +1,9 @@
 """Turns the bytes of a state store into a table of its keys and values. Pure.
 
 RocksDB puts a version byte before each row, and a column family's id before each key. A key whose
-first columns are a prefix has the prefix in a row of its own, behind its length. A list is the rows
-of its elements, each behind its length; RocksDB joins lists that were appended to with a comma.
+first columns are a prefix has the prefix in a row of its own, behind its length. A time behind the
+row of a key is a long whose bytes sort as its numbers do. A list is the rows of its elements, each
+behind its length; RocksDB joins lists that were appended to with a comma.
 """
 
 import struct
@@ -15,13 +16,15 @@ import pyarrow as pa
 
 from qss_spark.state.errors import CheckpointError
 from qss_spark.state.records import FAMILY_BYTES, Bytes, Offsets
-from qss_spark.state.schemas import StoreSchema
+from qss_spark.state.schemas import TIME_BEHIND, StoreSchema
 from qss_spark.state.snapshots import RawState
 from qss_spark.state.types import Field, unique_names
 from qss_spark.state.unsafe_rows import columns_of
 
 _LENGTH = struct.Struct("<i")
 _COMMA = 0x2C
+_TIME_BYTES = 8
+_DAMAGED_KEY = "a key of the state is damaged"
 
 
 class Shape(StrEnum):
@@ -58,7 +61,7 @@ def table_of(state: RawState, layout: Layout) -> pa.Table:
     if layout.shape is Shape.LIST:
         value: pa.Array = _lists(data, starts, [len(one) for one in values], fields)
     else:
-        value = _struct(columns_of(data, starts + layout.row_at, fields), fields)
+        value = _struct(columns_of(data, starts + layout.row_at, fields), fields, len(values))
     return pa.table({"key": keys_of(state, layout), "value": value})
 
 
@@ -67,8 +70,12 @@ def keys_of(keys: Collection[bytes], layout: Layout) -> pa.StructArray:
     data, starts = _joined(keys)
     fields, prefix = layout.schema.key, layout.prefix_columns
     if prefix and layout.is_rocksdb:
-        return _struct(_prefixed(data, starts, fields, prefix), fields)
-    return _struct(columns_of(data, starts + layout.row_at, fields), fields)
+        return _struct(_prefixed(data, starts, fields, prefix), fields, len(keys))
+    if layout.schema.encoder == TIME_BEHIND:
+        sizes = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+        rows = columns_of(data, starts + layout.row_at, fields[:-1])
+        return _struct([*rows, _times(data, starts, sizes)], fields, len(keys))
+    return _struct(columns_of(data, starts + layout.row_at, fields), fields, len(keys))
 
 
 def of_family(state: RawState, family: int | None) -> RawState:
@@ -93,7 +100,7 @@ def _prefixed(
     prefix: int,
 ) -> list[pa.Array]:
     if len(keys) and int(keys.max()) + _LENGTH.size > len(data):
-        raise CheckpointError("a key of the state is damaged")
+        raise CheckpointError(_DAMAGED_KEY)
     lengths = (
         np.ascontiguousarray(data[keys[:, None] + np.arange(_LENGTH.size)]).view("<i4").ravel()
     )
@@ -102,7 +109,19 @@ def _prefixed(
     return [*columns_of(data, first, fields[:prefix]), *columns_of(data, rest, fields[prefix:])]
 
 
-def _struct(columns: list[pa.Array], fields: tuple[Field, ...]) -> pa.StructArray:
+def _times(data: Bytes, keys: Offsets, sizes: Offsets) -> pa.Array:
+    """The last bytes of keys: big-endian longs whose sign is flipped."""
+    if np.any(sizes < _TIME_BYTES):
+        raise CheckpointError(_DAMAGED_KEY)
+    places = keys + sizes - _TIME_BYTES
+    longs = np.ascontiguousarray(data[places[:, None] + np.arange(_TIME_BYTES)]).view(">u8")
+    return pa.array((longs.ravel().astype("<u8") ^ np.uint64(1 << 63)).view("<i8"))
+
+
+def _struct(columns: list[pa.Array], fields: tuple[Field, ...], count: int) -> pa.StructArray:
+    """An array of `count` structs; the key of an aggregation of all rows has no columns."""
+    if not fields:
+        return pa.array([{}] * count, pa.struct([]))
     return pa.StructArray.from_arrays(columns, names=unique_names(fields))
 
 
@@ -127,5 +146,6 @@ def _lists(
             if length <= 0 or at > end:
                 raise CheckpointError("a list of the state is damaged")
         ends.append(len(places))
-    rows = _struct(columns_of(data, np.array(places, dtype=np.int64), fields), fields)
+    columns = columns_of(data, np.array(places, dtype=np.int64), fields)
+    rows = _struct(columns, fields, len(places))
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows)

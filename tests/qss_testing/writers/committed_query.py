@@ -131,7 +131,9 @@ def shown_metrics(port: int) -> dict[str, float]:
 
 
 def members(value: Any) -> Any:
-    """JSON without the names of its members."""
+    """JSON without the names of its members, and without the zone of times, which is UTC."""
+    if isinstance(value, str):
+        return value.removesuffix("Z")
     if isinstance(value, dict):
         return [members(one) for one in value.values()]
     return [members(one) for one in value] if isinstance(value, list) else value

@@ -2,10 +2,13 @@
 
 `python -m qss_testing.writers.spark_state DIRECTORY [QUERY ...]` writes a zip for each query and
 each way of keeping state: the checkpoint, and `expected.json`. The files of
-`tests/contract/spark_state` were made so, by the version of Spark that names their folder.
+`tests/contract/spark_state` were made so, by the version of Spark that names their folder. The
+queries in Scala (`spark_queries.SCALA`) are made by the program `spark-shell` of the same Spark.
 """
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -18,6 +21,20 @@ from typing import Any
 import pyarrow as pa
 
 from qss_testing.waiting import wait_until
+from qss_testing.writers.spark_queries import (
+    JOIN_3,
+    JOIN_4,
+    JOIN_FORMATS,
+    PROCESSORS,
+    QUERIES,
+    SCALA,
+    SCALA_PROCESSOR,
+    SCHEMA,
+    VARIABLES,
+    WITH_TIMERS,
+    can_run,
+    query_of,
+)
 
 EXPECTED = "expected.json"
 _STATE = "spark.sql.streaming.stateStore."
@@ -43,20 +60,8 @@ WAYS: Mapping[str, Mapping[str, str]] = {
         _FORMAT: "2",
     },
 }
-PROCESSORS = ("processor", "ttl")
-JOIN_3 = "join-format-3"  # With column families, which only RocksDB has, and Spark 4.1 or newer.
-QUERIES = (
-    *("aggregation", "windows", "sessions", "dedup", "dedup-watermark", "join"),
-    JOIN_3,
-    *PROCESSORS,
-)
-_SCHEMA = (
-    "k string, n long, d double, t timestamp, b byte, s short, i int, z boolean, f float, y date, "
-    "u timestamp_ntz, x binary, m decimal(12,3), w decimal(30,5), a array<string>, "
-    "p map<string,long>, r struct<q:string,v:array<int>>, o string"
-)
+_SIDES = ("left", "right")
 _FILES, _ROWS = 4, 12
-_TTL_MS = 2500  # With a batch each second, some rows of the newest batches are left.
 
 
 def plain(value: Any) -> Any:
@@ -128,7 +133,7 @@ def input_row(file: int, row: int) -> dict[str, Any]:
 
 def main() -> None:
     """Writes checkpoints into the directory that the command line names."""
-    target, queries = Path(sys.argv[1]), sys.argv[2:] or QUERIES
+    target, queries = Path(sys.argv[1]), sys.argv[2:] or (*QUERIES, *SCALA)
     target.mkdir(parents=True, exist_ok=True)
     for name, configuration in WAYS.items():
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
@@ -149,29 +154,31 @@ def _make(
     chosen = {**SHORT_RUN, "spark.sql.shuffle.partitions": "2", **configuration}
     if pyspark.__version__ < "4.1":
         chosen.pop(_FORMAT, None)  # Spark 4.0 does not read its own state of format 2.
-    session = local_session(f"state-{way}", configuration=chosen)
     source = directory / "in"
     source.mkdir()
     for file in range(_FILES):
         lines = [json.dumps(input_row(file, row)) for row in range(_ROWS)]
         (source / f"{file}.json").write_text("\n".join(lines))
+    queries = [one for one in queries if can_run(one, way, pyspark.__version__)]
+    for query in SCALA:
+        if query in queries:  # Before this process has a Spark.
+            _run_scala(query, source, directory / query, chosen)
+    session = local_session(f"state-{way}", configuration=chosen)
     for query in queries:
-        if query in (JOIN_3, *PROCESSORS) and way == "hdfs":
-            continue  # Spark refuses it.
-        if query == JOIN_3 and pyspark.__version__ < "4.1":
-            continue
-        session.conf.set(_JOIN_FORMAT, "3" if query == JOIN_3 else "2")
+        session.conf.set(_JOIN_FORMAT, JOIN_FORMATS.get(query, "2"))
         checkpoint = directory / query
-        _run(session, query, source, checkpoint)
-        document = {"spark": session.version, "parts": _read(session, query, checkpoint)}
+        if query not in SCALA:
+            _run(session, query, source, checkpoint)
+        parts = {part: in_order(rows) for part, rows in _read(session, query, checkpoint).items()}
+        document = {"spark": session.version, "parts": parts}
         (checkpoint / EXPECTED).write_text(json.dumps(document, indent=1))
         _pack(checkpoint, target / f"{query}-{way}.zip")
     session.stop()
 
 
 def _run(session: Any, query: str, source: Path, checkpoint: Path) -> None:
-    rows = session.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
-    made, mode = _query(rows, query)
+    rows = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
+    made, mode = query_of(rows, query)
     writer = made.writeStream.format("noop").outputMode(mode)
     writer = writer.option("checkpointLocation", str(checkpoint))
     if query != "ttl":
@@ -183,87 +190,27 @@ def _run(session: Any, query: str, source: Path, checkpoint: Path) -> None:
     running.stop()
 
 
-def _query(rows: Any, query: str) -> tuple[Any, str]:
-    from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
+def _run_scala(
+    query: str, source: Path, checkpoint: Path, configuration: Mapping[str, str]
+) -> None:
+    import pyspark
 
-    late = rows.withWatermark("t", "10 seconds")
-    match query:
-        case "aggregation":
-            names = [one.partition(" ")[0] for one in _SCHEMA.split(", ") if one[0] not in "k"]
-            sums = [F.count("*"), F.sum("n"), F.avg("d"), F.max("m"), F.max("w")]
-            return rows.groupBy("k").agg(*sums, F.max_by(F.struct(*names), "n")), "update"
-        case "windows":
-            return late.groupBy(F.window("t", "30 seconds"), "k").count(), "append"
-        case "sessions":
-            return late.groupBy(F.session_window("t", "5 seconds"), "k").count(), "append"
-        case "dedup":
-            return rows.dropDuplicates(["k", "b"]), "append"
-        case "dedup-watermark":
-            return late.dropDuplicatesWithinWatermark(["k"]), "append"
-        case "join" | "join-format-3":
-            other = late.select(F.col("k").alias("k2"), F.col("t").alias("t2"), "n", "w", "a")
-            within = F.expr("k = k2 and t2 >= t and t2 <= t + interval 1 minute")
-            return late.join(other.alias("o"), within, "leftOuter").select("k", "t2"), "append"
-    return _fading(rows) if query == "ttl" else _processor(rows), "update"
-
-
-def _fading(rows: Any) -> Any:
-    """Variables whose values have a time to live; each file is the last one for one key."""
-    import pandas as pd  # type: ignore[import-untyped]
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
-    class Fading(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self._last = handle.getValueState("last", "n long, d double", _TTL_MS)
-            self._delays = handle.getListState("delays", "d double, q string", _TTL_MS)
-            self._ports = handle.getMapState("ports", "p string", "c long", _TTL_MS)
-
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-            for frame in rows:
-                for row in frame.itertuples():
-                    file = row.n // 100
-                    if key[0] in (f"k{file}", "k4"):
-                        self._last.update((row.n, row.d))
-                    self._delays.appendValue((row.d, f"q{row.n}"))
-                    self._ports.updateValue((f"p{file}",), (row.n,))
-            yield pd.DataFrame({"k": [key[0]]})
-
-        def close(self) -> None:
-            """The processor has nothing to close."""
-
-    grouped = rows.select("k", "n", "d").groupBy("k")
-    return grouped.transformWithStateInPandas(Fading(), "k string", "update", "processingTime")
-
-
-def _processor(rows: Any) -> Any:
-    import pandas as pd
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
-    class Delays(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self._last = handle.getValueState("last", "n long, d double")
-            self._delays = handle.getListState("delays", "d double, q string")
-            self._ports = handle.getMapState("ports", "p string", "c long")
-
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-            for frame in rows:
-                for row in frame.itertuples():
-                    self._last.update((row.n, row.d))
-                    self._delays.appendValue((row.d, f"q{row.n}"))
-                    port = (f"p{row.n % 3}",)
-                    seen = self._ports.getValue(port)[0] if self._ports.containsKey(port) else 0
-                    self._ports.updateValue(port, (seen + 1,))
-            if len(held := list(self._delays.get())) > 6:
-                self._delays.put(held[-4:])
-            if key[0] == "k3":
-                self._last.clear()
-            yield pd.DataFrame({"k": [key[0]]})
-
-        def close(self) -> None:
-            """The processor has nothing to close."""
-
-    grouped = rows.select("k", "n", "d").groupBy("k")
-    return grouped.transformWithStateInPandas(Delays(), "k string", "update", "none")
+    home = Path(pyspark.__file__).parent
+    options = [f"--conf={name}={value}" for name, value in configuration.items()]
+    with Path(__file__).with_suffix(".scala").open() as program:
+        subprocess.run(
+            [home / "bin" / "spark-shell", "--master=local[2]", *options],
+            env={
+                **os.environ,
+                "SPARK_HOME": str(home),
+                "STATE_QUERY": query,
+                "STATE_SOURCE": str(source),
+                "STATE_CHECKPOINT": str(checkpoint),
+            },
+            stdin=program,
+            check=True,
+            timeout=300,
+        )
 
 
 def _read(session: Any, query: str, checkpoint: Path) -> dict[str, Any]:
@@ -274,15 +221,18 @@ def _read(session: Any, query: str, checkpoint: Path) -> dict[str, Any]:
         return _rows(frame)
 
     if query in ("join", JOIN_3):
-        sides = ("left", "right")
-        return {side: read(storeName=f"{side}-keyWithIndexToValue") for side in sides}
-    if query in PROCESSORS:
-        return {
-            "last": read(stateVarName="last"),
-            "delays": read(stateVarName="delays", flattenCollectionTypes="false"),
-            "ports": read(stateVarName="ports"),
-        }
-    return {"": read()}
+        return {side: read(storeName=f"{side}-keyWithIndexToValue") for side in _SIDES}
+    if query == JOIN_4:
+        return {side: _lists(read(storeName=f"{side}-keyWithTsToValues")) for side in _SIDES}
+    if query not in (*PROCESSORS, SCALA_PROCESSOR):
+        return {"": read()}
+    parts = {name: read(stateVarName=name) for name in VARIABLES[query]}
+    if "delays" in parts:
+        parts["delays"] = read(stateVarName="delays", flattenCollectionTypes="false")
+    if query in WITH_TIMERS:
+        timers = read(readRegisteredTimers="true")
+        parts["registered-timers"] = [[row, [None]] for row in timers]
+    return parts
 
 
 def _rows(frame: Any) -> list[Any]:
@@ -291,7 +241,15 @@ def _rows(frame: Any) -> list[Any]:
         given = [plain(one) for one in row]
         key = [given[0], given[1]] if len(given) == 3 else given[0]
         rows.append([key, given[-1]])
-    return in_order(rows)
+    return rows
+
+
+def _lists(rows: list[Any]) -> list[Any]:
+    """Rows whose values are the lists of what Spark's reader shows one by one."""
+    lists: dict[str, list[Any]] = {}
+    for key, value in rows:
+        lists.setdefault(json.dumps(key), []).append(value)
+    return [[json.loads(key), values] for key, values in lists.items()]
 
 
 def _pack(checkpoint: Path, file: Path) -> None:

@@ -64,11 +64,15 @@ def test_a_key_of_several_columns_is_json_by_their_names() -> None:
     )
 
 
-def test_the_keys_of_a_map_are_the_grouping_key_and_the_users() -> None:
+def test_the_keys_of_a_map_and_of_timers_have_the_grouping_key_and_their_own() -> None:
     key = pa.struct([("key", KEY), ("userKey", pa.struct([("p", pa.string())]))])
     given = {"key": {"k": "a"}, "userKey": {"p": "x"}}
     (found,) = rows_of(key, VALUE, [(given, {"n": 1})], key_serde="json")
     assert found == b'{"k":"a","p":"x"}'
+    timer = pa.struct([("key", KEY), ("expiryTimestampMs", pa.int64())])
+    of_timer = {"key": {"k": "a"}, "expiryTimestampMs": 5}
+    (found,) = rows_of(timer, VALUE, [(of_timer, {"n": 1})], key_serde="json")
+    assert found == b'{"k":"a","expiryTimestampMs":5}'
     same = pa.struct([("key", KEY), ("userKey", KEY)])
     (found,) = rows_of(
         same, VALUE, [({"key": {"k": "a"}, "userKey": {"k": "x"}}, {"n": 1})], key_serde="json"

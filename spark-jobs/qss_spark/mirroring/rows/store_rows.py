@@ -26,6 +26,7 @@ from qss_spark.mirroring.rows.row_times import row_times
 _JSON, _STRING = "json", "string"
 _GROUP_BYTES_MAX = 8 * 1024 * 1024  # A group has at most twice as much.
 _ROWS_AT_ONCE = 10_000
+_OF_MAP, _OF_TIMER = ["key", "userKey"], ["key", "expiryTimestampMs"]  # Spark's names.
 _Id = tuple[Any, ...]  # The serialized key of a session, its start and its end.
 _ENCODE = msgspec.json.encode
 
@@ -83,13 +84,13 @@ class StoreRows:
         self._key_json, self._value_json = json_of(columns, is_key=True), json_of(value)
         only = columns.field(0).type if columns.num_fields == 1 and not self._is_nested else None
         self._is_text = definition.key_serde == _STRING and only == pa.string()
-        self._key_column = columns.field(0).name
-        if columns.num_fields > 1 and not self._is_json_key:
-            names = ", ".join(one.name for one in columns)
+        if columns.num_fields != 1 and not self._is_json_key:
+            names = ", ".join(one.name for one in columns) or "(none)"
             raise MalformedRequestError(
                 f"the keys have the columns {names}: the store needs key serde {_JSON}, not "
                 f"{definition.key_serde}"
             )
+        self._key_column = "" if self._is_json_key else columns.field(0).name
         self._is_json = definition.value_serde == _JSON
         if not self._is_json and not (pa.types.is_struct(value) and value.num_fields == 1):
             raise MalformedRequestError(
@@ -175,13 +176,15 @@ class StoreRows:
 
     def _flat(self, key: dict[str, Any]) -> Any:
         """The only column of a key, or its columns by their names."""
+        columns: dict[str, Any] = {}
         if self._is_nested:
-            columns = {name: one for part in key.values() for name, one in part.items()}
+            for name, part in key.items():
+                columns |= part if isinstance(part, dict) else {name: part}
         else:
             columns = key
         if self._key_json is not None:
             columns = self._key_json(columns)
-        return columns if len(columns) > 1 else next(iter(columns.values()))
+        return next(iter(columns.values())) if len(columns) == 1 else columns
 
     def _encoded_values(self, values: pa.Array) -> list[bytes]:
         shown = python_of(values if self._computed is None else self._computed.of(values))
@@ -241,13 +244,21 @@ def _encoded(value: Any, serde: Serde, column: str) -> bytes:
 
 
 def _flat_type(key: pa.StructType) -> pa.StructType:
-    """The columns of a key; those of a processor's map lie one level deeper."""
-    return pa.struct([inner for one in key for inner in one.type]) if _is_nested(key) else key
+    """The columns of a key; those of a processor's map or timer lie one level deeper."""
+    return pa.struct(_inner(key)) if _is_nested(key) else key
 
 
 def _is_nested(key: pa.StructType) -> bool:
-    """Whether the key is that of a processor's map: a grouping key and the user's key."""
-    if key.num_fields < 2 or not all(pa.types.is_struct(one.type) for one in key):
+    """Whether the key is that of a processor's map or timer: a grouping key and something else."""
+    names = [one.name for one in key]
+    if names not in (_OF_MAP, _OF_TIMER) or not pa.types.is_struct(key.field(0).type):
         return False
-    names = [inner.name for one in key for inner in one.type]
-    return len(names) == len(set(names))
+    inner = [one.name for one in _inner(key)]
+    return len(inner) == len(set(inner))
+
+
+def _inner(key: pa.StructType) -> list[pa.Field]:
+    found: list[pa.Field] = []
+    for one in key:
+        found += list(one.type) if pa.types.is_struct(one.type) else [one]
+    return found

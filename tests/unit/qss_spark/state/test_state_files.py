@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,8 @@ _RECORDS = struct.pack(">i2si3si1sii", 2, b"k1", 3, b"abc", 1, b"d", -1, -1)
 
 def lz4(data: bytes) -> bytes:
     """One stored block and the empty one at the end."""
-    block = b"LZ4Block" + struct.pack("<BiiI", 0x16, len(data), len(data), 0) + data
+    checksum = xxhash.xxh32_intdigest(data, 0x9747B28C) & 0x0FFFFFFF
+    block = b"LZ4Block" + struct.pack("<BiiI", 0x16, len(data), len(data), checksum) + data
     return block + b"LZ4Block" + struct.pack("<BiiI", 0x16, 0, 0, 0)
 
 
@@ -39,6 +41,13 @@ def test_a_file_is_decompressed_up_to_a_limit(codec: str, packed: Callable[[byte
     assert decompress(packed(b"x" * 1000), codec) == b"x" * 1000
     with pytest.raises(CheckpointError, match="more than 999 bytes"):
         decompress(packed(b"x" * 1000), codec, bytes_max=999)
+
+
+def test_a_bit_that_has_changed_is_found_by_the_checksum_of_its_block() -> None:
+    packed = bytearray(lz4(b"x" * 100))
+    packed[60] ^= 1
+    with pytest.raises(CheckpointError, match="checksum is another one"):
+        decompress(bytes(packed), "lz4")
 
 
 def test_another_codec_is_refused_by_name() -> None:
@@ -73,6 +82,17 @@ def test_a_range_of_keys_that_is_deleted_is_refused() -> None:
     ranged = b"\x00\x02v2" + bytes([Kind.DELETE_RANGE]) + struct.pack(">i1si1s", 1, b"a", 1, b"z")
     with pytest.raises(CheckpointError, match="deletes ranges of keys"):
         records_of_changelog(ranged + b"\x00")
+
+
+def test_a_changelog_names_the_files_before_it() -> None:
+    text = b'[{"version":3,"checkpointUniqueId":"a-b"}]'
+    data = b"\x00\x02v3" + struct.pack(">H", len(text)) + text
+    found = records_of_changelog(data + _RECORDS)
+    assert (found.lineage, len(found)) == ({3: "a-b"}, 2)
+    with pytest.raises(CheckpointError, match="lineage of a changelog is damaged"):
+        records_of_changelog(b"\x00\x02v3\x00\x03[1]" + _RECORDS)
+    with pytest.raises(CheckpointError, match="ends in its lineage"):
+        records_of_changelog(data[:20])
 
 
 @pytest.mark.parametrize("version", [b"v5", b"vx", b"v0"])
