@@ -108,6 +108,21 @@ def test_a_mirror_that_is_to_end_at_once_ends_behind_its_batch(
         assert copy.last == first
 
 
+def test_the_reading_of_a_large_state_is_told(
+    tmp_path: Path, cluster: PodCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    query = Query(tmp_path, "dedup-hdfs")
+    first, *_ = query.batches
+    query.commit(first)
+    with held_file(query.path / "state" / "0" / "0" / f"{first + 1}.delta") as is_read:
+        running = mirror(query.path, cluster.store, url=cluster.url)
+        is_read()
+        said = f"{cluster.store}: reads the whole state of batch {first}, 2 s"
+        wait_until(lambda: said in caplog.text, WAIT_S)
+    running.stop()
+
+
 def test_a_wait_for_the_first_batch_is_told(
     tmp_path: Path, cluster: PodCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

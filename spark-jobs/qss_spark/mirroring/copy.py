@@ -78,6 +78,7 @@ class StateCopy:
         keep_deleted: bool = False,
         values: Sequence[str] = (),
         staged: Callable[[int, int], object] = lambda *_: None,
+        begins: Callable[[str], object] = lambda _: None,
         pause: Callable[[float], object] = _sleep,
     ) -> None:
         """Raises MalformedRequestError where the store has another copy of a state.
@@ -85,8 +86,11 @@ class StateCopy:
         keep_deleted: rows whose keys the query drops stay in the store.
         values: the columns of the store's values, as `ComputedValues` reads them.
         staged: called with the rows of a large batch that are staged, and all of them.
+        begins: called with work that begins and may take long.
         pause: waits so many seconds for a file of the newest batch.
         """
+        self._begins = begins
+        begins(f"{store}: asks the store for its last batch")
         self._pause = pause
         self._read_bytes = 0
         self._staged = staged
@@ -127,6 +131,7 @@ class StateCopy:
             return
         try:
             if self._has_decided(run, self._last):
+                begins(f"{store}: begins behind batch {self._last}")
                 follower.go_on(self._last)
                 return
         except StateGoneError:
@@ -181,6 +186,7 @@ class StateCopy:
         whole = self._whole()
         number = whole.batch
         # A store that cannot take the rows gets no writer.
+        self._work(f"checks {whole.changed.num_rows} rows of batch {number}")
         with _naming(number):
             self._encoder(whole).check(whole.changed)
         # A copy may have begun with the same batch and the same values before, and ended since.
@@ -193,13 +199,19 @@ class StateCopy:
         """The state of the newest batch, which Spark may delete while it is read."""
         for pause_s in _PAUSES_S:
             try:
-                return self._follower.whole(self._follower.checkpoint.newest())
+                return self._newest_whole()
             except StateGoneError:
                 self._pause(pause_s)
-        return self._follower.whole(self._follower.checkpoint.newest())
+        return self._newest_whole()
+
+    def _newest_whole(self) -> Changes:
+        number = self._follower.checkpoint.newest()
+        self._work(f"reads the whole state of batch {number}")
+        return self._follower.whole(number)
 
     def _changes(self, number: int, *, is_newest: bool) -> Changes:
         """What a batch changed; Spark deletes no file of the newest one, so it is waited for."""
+        self._work(f"reads batch {number}")
         for pause_s in _PAUSES_S if is_newest else ():
             try:
                 return self._follower.changes(number)
@@ -208,6 +220,9 @@ class StateCopy:
             except StateGoneError:
                 self._pause(pause_s)
         return self._follower.changes(number)
+
+    def _work(self, what: str) -> None:
+        self._begins(f"{self._metadata.definition.name}: {what}")
 
     def _refuse(self, writers: Iterable[WriterReport]) -> None:
         """Raises MalformedRequestError where one of these writers is another copy of a state."""
@@ -297,6 +312,7 @@ class StateCopy:
 
     def _write(self, run: Run, changes: Changes) -> Written:
         offsets = read_offsets(changes.offsets, self._writer)
+        self._work(f"writes {changes.changed.num_rows} rows of batch {changes.batch}")
         with _naming(changes.batch):
             send, rows = self._sent(run, changes)
         send(

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,12 +43,14 @@ class LogTeller(Teller):
 
     def __init__(self) -> None:
         """Takes nothing: the log is that of this module."""
+        super().__init__(is_live=False)
 
     def wrote(self, text: str) -> None:
+        self.rests()
         _LOG.info("%s", text)
 
-    def staged(self, store: str, rows: int, of: int) -> None:
-        _LOG.info("%s: %s of %s rows are staged", store, rows, of)
+    def tell_work(self, text: str) -> None:
+        _LOG.info("%s", text)
 
     def end(self) -> None:
         """A log has no line to end."""
@@ -157,7 +160,7 @@ class RunningMirror:
 
     def _follow(self) -> None:
         with ExitStack() as stack:
-            copies = {}
+            copies, teller = {}, stack.enter_context(LogTeller())
             for store, wanted in self._wanted.items():
                 given = dict(self._credentials)
                 if wanted.token_file is not None:
@@ -172,10 +175,12 @@ class RunningMirror:
                     self._writer,
                     keep_deleted=wanted.keep_deleted,
                     values=wanted.value,
+                    staged=partial(teller.staged, store),
+                    begins=teller.begins,
                 )
                 stack.callback(copies[store].close)
             checkpoint = Checkpoint(self._checkpoint)
-            self._group, teller = StateCopies(checkpoint, copies), LogTeller()
+            self._group = StateCopies(checkpoint, copies)
             follow(self._group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
             if self._copies_rest:
                 follow(self._group, checkpoint, teller, self.metrics, once=True)
