@@ -4,10 +4,13 @@ And a checkpoint on a shared volume, which shows a commit before the files of it
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import delete_writer
 from qss_core.errors import MalformedRequestError
 from qss_spark.state.errors import StateGoneError
 from qss_testing.pods.pod_process import PodCluster
@@ -75,6 +78,29 @@ def test_a_copy_that_starts_sees_that_its_last_batch_has_other_inputs_now(
     assert (written.batch, written.is_whole) == (newest, True)
     with copying(cluster, query) as copy:
         assert (copy.last, steps_of(copy)) == (newest, [])
+
+
+def test_kept_rows_of_batches_that_were_given_up_leave_with_the_writer(
+    tmp_path: Path, cluster: PodCluster
+) -> None:
+    """Such rows are like those of keys that the query has dropped: nothing tells them apart."""
+    query = Query(tmp_path, "windows-hdfs")
+    first, *_ = query.batches
+    query.commit(first)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+        held = rows_in(cluster)
+        query.commit_all()
+        steps_of(copy)
+        kept = rows_in(cluster)
+        put_back(query, first)
+        assert [one.is_whole for one in steps_of(copy)] == [True]
+        assert rows_in(cluster) == kept != held
+    with closing(SyncHttp()) as http:
+        delete_writer(http, cluster.url, cluster.store, "mirror", force=True)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+    assert rows_in(cluster) == held
 
 
 def test_a_copy_that_runs_refuses_another_query_in_its_checkpoint(

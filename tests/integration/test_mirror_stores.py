@@ -132,6 +132,7 @@ def test_the_command_takes_a_file_of_stores_and_tells_each(
     ("text", "said"),
     [
         ("{", "is no|expected"),
+        ("writer: 2026-99-99", "month must be in"),
         ("writer: w", "stores"),
         ("{writer: w, stores: []}", "1 to 64 stores"),
         ("{writer: w, stores: [{store: a}, {store: a}]}", "each of them once"),

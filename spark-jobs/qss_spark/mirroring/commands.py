@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -144,12 +144,7 @@ def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
         return
     files = {Path(f"{name}-stores.yaml"): yaml_of(stores)}
     files[Path(f"{name}-mirror.yaml")] = mirror_file_of(stores, name)
-    for file, text in files.items():
-        try:
-            with file.open("x") as opened:
-                opened.write(text)
-        except OSError as error:
-            raise MalformedRequestError(f"{file} cannot be made: {error.strerror}") from error
+    _make_files(files)
     given, filling = files
     state_dir = str(reached.place.state_dir)
     command = [sys.executable, "-m", "qss_client", "up", str(given), "--detach"]
@@ -157,6 +152,19 @@ def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
     if done.returncode:
         raise typer.Exit(done.returncode)
     typer.echo(f"now: qss mirror {checkpoint} --file {filling}")
+
+
+def _make_files(files: Mapping[Path, str]) -> None:
+    """Makes all of the files, or none. Raises MalformedRequestError."""
+    with ExitStack() as made:
+        for file, text in files.items():
+            try:
+                with file.open("x") as opened:
+                    made.callback(file.unlink)
+                    opened.write(text)
+            except OSError as error:
+                raise MalformedRequestError(f"{file} cannot be made: {error.strerror}") from error
+        made.pop_all()
 
 
 @dataclass(frozen=True, slots=True)

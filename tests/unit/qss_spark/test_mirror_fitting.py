@@ -92,6 +92,22 @@ def test_the_file_of_the_copies_names_each_part_and_its_store(
     ]
 
 
+def test_no_file_is_left_where_one_of_them_cannot_be_made(
+    checkpoint: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A second try would be refused for the file that the first one left."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-query-1-mirror.yaml").touch()
+    with pytest.raises(SystemExit) as ended:
+        main(["mirror", str(checkpoint("dedup-hdfs")), "--up"])
+    assert ended.value.code == 2
+    assert "my-query-1-mirror.yaml cannot be made: File exists" in capsys.readouterr().err
+    assert not (tmp_path / "my-query-1-stores.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "name"), [("Delays_2 of DC", "delays-2-of-dc"), ("-a-", "a"), ("é", "state")]
 )
