@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from qss_spark.flights import SCHEMA, WEATHER_SCHEMA, write_both, write_days
 from qss_spark.progress import ProgressLines
@@ -35,6 +37,16 @@ class FlightsJob:
 
 
 @dataclass(frozen=True, slots=True)
+class StateJob:
+    """A job that writes no store: what it knows is in the state of its query."""
+
+    name: str
+    plan: Callable[[DataFrame], DataFrame]
+    files_per_trigger: int = _WEEK
+    output_mode: str = "update"
+
+
+@dataclass(frozen=True, slots=True)
 class JoinJob:
     """A job over flights and weather that writes several stores, chosen by the column `store`."""
 
@@ -46,7 +58,7 @@ class JoinJob:
 
 def run_flights_job(job: FlightsJob, description: str) -> None:
     """Runs a job as a program until all files are in the store."""
-    parser = _parser(description, job.files_per_trigger)
+    parser = _store_parser(description, job.files_per_trigger)
     parser.add_argument("--url", required=True, help="any pod of the store")
     parser.add_argument("--store", default=job.name)
     given = _parsed(parser)
@@ -62,12 +74,25 @@ def run_flights_job(job: FlightsJob, description: str) -> None:
     def plan(spark: SparkSession, directory: Path) -> DataFrame:
         return job.plan(_read_days(spark, directory, SCHEMA, given.files_per_trigger))
 
-    _run(job.name, given, write_days, plan, sink)
+    _run(job.name, given, write_days, plan, partial(_into, sink))
+
+
+def run_state_job(job: StateJob, description: str) -> None:
+    """Runs a job as a program until all files are in the state of its query."""
+    given = _parsed(_parser(description, job.files_per_trigger))
+
+    def plan(spark: SparkSession, directory: Path) -> DataFrame:
+        return job.plan(_read_days(spark, directory, SCHEMA, given.files_per_trigger))
+
+    def without_sink(rows: DataFrame) -> DataStreamWriter:
+        return rows.writeStream.outputMode(job.output_mode).format("noop")
+
+    _run(job.name, given, write_days, plan, without_sink)
 
 
 def run_join_job(job: JoinJob, description: str) -> None:
     """Runs a job as a program until all files are in the stores."""
-    parser = _parser(description, job.files_per_trigger)
+    parser = _store_parser(description, job.files_per_trigger)
     parser.add_argument(
         "--url",
         action="append",
@@ -95,7 +120,19 @@ def run_join_job(job: JoinJob, description: str) -> None:
         )
         return job.plan(*sides)
 
-    _run(job.name, given, write_both, plan, StoreSinks("store", sinks))
+    _run(job.name, given, write_both, plan, partial(_into, StoreSinks("store", sinks)))
+
+
+def _into(sink: StoreSink | StoreSinks, rows: DataFrame) -> DataStreamWriter:
+    return rows.writeStream.outputMode("update").foreachBatch(sink)
+
+
+def _store_parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser:
+    """The arguments of all jobs that write stores."""
+    parser = _parser(description, files_per_trigger)
+    parser.add_argument("--token-file", help="a bearer token, read again when it changes")
+    parser.add_argument("--ca-file", help="the authorities by which https is checked")
+    return parser
 
 
 def _parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser:
@@ -110,8 +147,6 @@ def _parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser
         default=files_per_trigger,
         help="days; default: %(default)s",
     )
-    parser.add_argument("--token-file", help="a bearer token, read again when it changes")
-    parser.add_argument("--ca-file", help="the authorities by which https is checked")
     parser.add_argument("--progress", action="store_true", help="a JSON line after each batch")
     return parser
 
@@ -159,20 +194,18 @@ def _run(
     given: argparse.Namespace,
     write_input: Callable[[Path], object],
     plan: Callable[[SparkSession, Path], DataFrame],
-    sink: StoreSink | StoreSinks,
+    written: Callable[[DataFrame], DataStreamWriter],
 ) -> None:
     directory = given.directory
     with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
-        written = None if given.input else beside.submit(write_input, directory)
+        made = None if given.input else beside.submit(write_input, directory)
         spark = local_session(name, configuration=SHORT_RUN)
-        if written is not None:
-            written.result()
+        if made is not None:
+            made.result()
     if given.progress:
         spark.streams.addListener(ProgressLines())
     query = (
-        plan(spark, directory)
-        .writeStream.outputMode("update")
-        .foreachBatch(sink)
+        written(plan(spark, directory))
         .option("checkpointLocation", str(given.checkpoint / "checkpoint"))
         .trigger(availableNow=True)
         .start()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
@@ -24,13 +25,15 @@ from qss_spark.demo.expected import (
     Expected,
     Flights,
     aircraft_stats_of,
+    delays_of,
     departures_of,
     differences,
     flights_weather_of,
+    open_departures_of,
     rotations_of,
 )
-from qss_spark.demo.processes import jobs_directory
-from qss_spark.demo.scenarios import FLIGHTS_WEATHER, SCENARIOS, Scenario
+from qss_spark.demo.processes import jobs_directory, run_qss
+from qss_spark.demo.scenarios import DELAYS, FLIGHTS_WEATHER, OPEN_DEPARTURES, SCENARIOS, Scenario
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
@@ -129,7 +132,7 @@ def run_without_java(directory: Path, program: Path, *arguments: str) -> list[st
 
 @pytest.mark.parametrize(
     "scenario",
-    [scenario for scenario in SCENARIOS if len(scenario.parts) == 1],
+    [one for one in SCENARIOS if len(one.parts) == 1 and not one.is_mirrored],
     ids=lambda scenario: scenario.name,
 )
 def test_a_job_equals_the_batch_computation_over_the_same_days(
@@ -203,6 +206,50 @@ def test_the_join_equals_the_batch_computation_in_all_three_stores(
                 found = differences(expected[part.store], part.rows(store))
             assert found == [], part.store
             assert expected[part.store]
+
+
+JSON_KEYS: dict[str, Any] = {"key_serde": "json"}
+MIRRORED: dict[str, dict[str, Any]] = {
+    "delays-airports": JSON_KEYS,
+    "delays-recent": {},
+    "delays-last": {},
+    "open-departures": STORES["departures"],
+}
+EXPECTED_STATES: dict[str, Callable[[Flights], dict[str, Expected]]] = {
+    "delays": delays_of,
+    "open-departures": lambda rows: {"open-departures": open_departures_of(rows)},
+}
+
+
+@pytest.mark.parametrize("scenario", [DELAYS, OPEN_DEPARTURES], ids=lambda one: one.name)
+def test_the_state_of_a_job_that_writes_no_store_equals_the_batch_computation(
+    tmp_path: Path, programs: JobPrograms, scenario: Scenario
+) -> None:
+    days, job, rows = tmp_path / "days", tmp_path / "job", first_days()
+    write_files(days, rows)
+    file = yaml.safe_load((jobs_directory() / scenario.mirror_file).read_text())
+    with ExitStack() as stack:
+        urls = {}
+        for one in file["stores"]:
+            name = one["store"]
+            made = PodCluster(tmp_path / name, partitions=2, store=name, **MIRRORED[name])
+            urls[name] = one["url"] = stack.enter_context(made).url
+        programs.run(
+            jobs_directory() / f"{scenario.file}.py",
+            *("--checkpoint", str(job), "--input", str(days)),
+            *("--files-per-trigger", str(DAYS_PER_TRIGGER)),
+        )
+        (tmp_path / "mirror.yaml").write_text(yaml.dump(file))
+        copied = ("mirror", str(job / "checkpoint"), "--file", str(tmp_path / "mirror.yaml"))
+        run_qss(*copied, "--once")
+        expected = EXPECTED_STATES[scenario.name](iter(rows))
+        for part in scenario.parts:
+            with Store(urls[part.store], part.store) as store:
+                found = differences(expected[part.store], part.rows(store))
+            assert found == [], part.store
+            assert expected[part.store]
+        equal = run_qss(*copied, "--verify").count("all as Spark reads them")
+        assert equal == len(scenario.parts) == len(expected)
 
 
 def with_first_days(rows: Flights, file: str) -> list[list[str]]:

@@ -8,9 +8,11 @@
 3. `driver` runs the jobs one after the other in a single Spark process, whose program is
    `driver_program`. If that process is killed, it is started again, and the job goes on from its
    checkpoint.
-4. While a job writes, `query_load` queries the same store and counts its rows, and `faults` kills a
+4. A job may write no store: `mirror` runs `qss mirror` in a process of its own, which copies the
+   state of the job into stores.
+5. While a job writes, `query_load` queries the same store and counts its rows, and `faults` kills a
    pod of the store and later adds one.
-5. At the end `run` reads all rows of the store and compares them with the expected rows. It prints
+6. At the end `run` reads all rows of the store and compares them with the expected rows. It prints
    the verdict; on a terminal the stores serve until Ctrl-C.
 
 `interruptions` turns signals into an orderly end, so that no pod outlives the demo. An interrupted

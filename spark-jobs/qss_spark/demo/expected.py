@@ -1,9 +1,10 @@
 """Computes the stores' final rows from the same files as a batch, in plain Python."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Self, TypeVar
 
@@ -15,6 +16,8 @@ DIFFERENCES_SHOWN_MAX = 10
 RETENTION_MS = 744 * 3_600_000
 PARTITIONS = 12
 GAP_MS = 4 * 3_600_000
+LATE_MIN = 60  # As in delays.py.
+WATERMARK_MS = 48 * 3_600_000  # As in open_departures.py.
 
 Flights = Iterator[list[str]]  # The header comes first.
 Expected = Mapping[Any, Any]  # Values by the identity of a store's rows.
@@ -101,6 +104,21 @@ def departures_of(
         for place, hour in hours.items()
     }
     return _kept(values, {place: place[1] for place in values}, partitions, retention_ms)
+
+
+# --- open-departures
+
+
+def expected_open_departures() -> dict[_Place, dict[str, Any]]:
+    """Value by (airport, start, end) of the store open-departures, after all flights."""
+    return open_departures_of(read_rows())
+
+
+def open_departures_of(rows: Flights) -> dict[_Place, dict[str, Any]]:
+    """The hours that the watermark has not passed after the given flights."""
+    hours = departures_of(rows, retention_ms=sys.maxsize)
+    watermark = max(start for _, start, _ in hours) - WATERMARK_MS
+    return {place: value for place, value in hours.items() if place[2] > watermark}
 
 
 # --- rotations
@@ -247,6 +265,51 @@ def _typed(name: str, text: str) -> Any:
     if name in ("carrier", "tailnum", "dest"):
         return text
     return int(text) if name == "flight" else float(text)
+
+
+# --- delays
+
+
+@cache
+def expected_delays() -> dict[str, Expected]:
+    """By store: value by tail number, or by (tail number, airport), after all flights."""
+    return delays_of(read_rows())
+
+
+def delays_of(rows: Flights) -> dict[str, Expected]:
+    """The values after the given flights, which come in the order of their days."""
+    column = _columns(rows)
+    by_aircraft: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row[column["tailnum"]] and float(row[column["arr_delay"]] or 0) >= LATE_MIN:
+            by_aircraft[row[column["tailnum"]]].append(_late(row, column))
+    airports: dict[tuple[str, str], dict[str, Any]] = {}
+    for tailnum, arrivals in by_aircraft.items():
+        arrivals.sort(key=lambda one: tuple(one.values()))
+        for one in arrivals:
+            known = airports.setdefault((tailnum, one["dest"]), {"flights": 0, "delay": 0.0})
+            known["flights"] += 1
+            known["delay"] += one["delay"]
+    return {
+        "delays-airports": airports,
+        "delays-recent": {
+            tailnum: [{"departs": one["departs"], "delay": one["delay"]} for one in arrivals[-10:]]
+            for tailnum, arrivals in by_aircraft.items()
+        },
+        "delays-last": {tailnum: arrivals[-1] for tailnum, arrivals in by_aircraft.items()},
+    }
+
+
+def _late(row: list[str], column: Mapping[str, int]) -> dict[str, Any]:
+    hour = datetime.fromisoformat(row[column["time_hour"]])
+    departs = hour + timedelta(minutes=int(row[column["minute"]]))
+    return {
+        "departs": departs.strftime("%Y-%m-%dT%H:%MZ"),
+        "flight": row[column["carrier"]] + row[column["flight"]],
+        "origin": row[column["origin"]],
+        "dest": row[column["dest"]],
+        "delay": float(row[column["arr_delay"]]),
+    }
 
 
 # --- Comparing

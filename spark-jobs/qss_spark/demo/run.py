@@ -7,9 +7,9 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from qss_spark.demo.driver import Driver
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.faults import Faults
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
+from qss_spark.demo.mirror import Mirror
 from qss_spark.demo.processes import (
     Cluster,
     ProgramError,
@@ -149,14 +150,8 @@ class Demo:
     def _stream(
         self, driver: Driver, scenario: Scenario, urls: Mapping[str, str], places: Sequence[Any]
     ) -> None:
-        arguments = [
-            *scenario.url_arguments(urls),
-            *("--checkpoint", str(self._state / "jobs" / scenario.name)),
-            *("--input", str(self._state / scenario.input)),
-        ]
         asked = scenario.parts[-1].store
-        names = ", ".join(part.store for part in scenario.parts)
-        self._console.print(f"Streaming {scenario.total:,} {scenario.counted} into {names} ...")
+        self._console.print(f"Streaming {scenario.told} ...", highlight=False, soft_wrap=True)
         display = Display(self._console, scenario)
         asking = QueryLoad(
             urls[asked], asked, scenario.name, lambda store: scenario.ask(store, places)
@@ -164,12 +159,35 @@ class Demo:
         pods = urls[asked].count(",") + 1
         faults = Faults(asked, pods, self._cluster) if self._makes_faults else None
         with display:
-            with asking:
-                for line in driver.run(self._jobs / f"{scenario.file}.py", arguments):
+            with asking, closing(self._progress(driver, scenario, urls)) as progress:
+                for line in progress:
                     display.show(line, asking, driver.starts)
                     if faults is not None:
                         faults.make(display.share, display.tell)
             display.finish(asking, driver.starts)
+
+    def _progress(
+        self, driver: Driver, scenario: Scenario, urls: Mapping[str, str]
+    ) -> Generator[dict[str, Any] | None, None, None]:
+        """The progress lines of the job, beside which `qss mirror` copies its state if need be."""
+        arguments = [
+            *scenario.url_arguments(urls),
+            *("--checkpoint", str(self._state / "jobs" / scenario.name)),
+            *("--input", str(self._state / scenario.input)),
+        ]
+        progress = driver.run(self._jobs / f"{scenario.file}.py", arguments)
+        if scenario.is_mirrored:
+            mirror = Mirror(
+                self._checkpoint(scenario),
+                self._jobs / scenario.mirror_file,
+                self._cluster,
+                self._state / "mirror.log",
+            )
+            progress = mirror.beside(progress)
+        yield from progress
+
+    def _checkpoint(self, scenario: Scenario) -> Path:
+        return self._state / "jobs" / scenario.name / "checkpoint"
 
     # --- Comparing
 
@@ -190,7 +208,9 @@ class Demo:
         for scenario in self._scenarios:
             for line in scenario.example_commands:
                 url = urls[scenario.parts[-1].store].partition(",")[0]
-                command = line.format(url=url, state=self._cluster[1])
+                command = line.format(
+                    url=url, state=self._cluster[1], checkpoint=self._checkpoint(scenario)
+                )
                 self._console.print(
                     f"  {as_typed(command)}", markup=False, highlight=False, soft_wrap=True
                 )

@@ -13,11 +13,12 @@ from qss_spark.demo import expected
 from qss_spark.flights import FLIGHTS, WEATHER, write_both, write_days
 
 Rows = Iterable[tuple[Any, Any]]
+LATE_ARRIVALS = 28_317  # Of known aircraft.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A store that a job writes."""
+    """A store that a job writes, or that gets a part of the state of its query."""
 
     store: str
     unit: str  # The name of its rows.
@@ -34,17 +35,35 @@ class Scenario:
     input: str  # The input's directory, and the function that writes it.
     write_input: Callable[[Path], object]
     ask: Callable[[Store, Sequence[Any]], str]  # Asks the last store for one of these places.
-    example_commands: tuple[str, ...]  # {url} is that of the last store.
+    # {url} is that of the last store, {state} the cluster's directory, {checkpoint} the query's.
+    example_commands: tuple[str, ...]
     total: int = FLIGHTS  # The rows of the input, and their name.
     counted: str = "flights"
+    is_mirrored: bool = False  # The job writes no store: `qss mirror` copies its state.
 
     @property
     def file(self) -> str:
         """The name of its files, without the extension."""
         return self.name.replace("-", "_")
 
+    @property
+    def mirror_file(self) -> str:
+        """The name of the file that tells `qss mirror` what to copy."""
+        return f"{self.name}-mirror.yaml"
+
+    @property
+    def told(self) -> str:
+        """What is streamed into which stores, for the person who looks on."""
+        stores = ", ".join(part.store for part in self.parts)
+        rows = f"{self.total:,} {self.counted}"
+        if self.is_mirrored:
+            return f"{rows} into the state of {self.name}, which qss mirror copies into {stores}"
+        return f"{rows} into {stores}"
+
     def url_arguments(self, urls: Mapping[str, str]) -> list[str]:
         """The arguments by which its script gets the URLs of its stores."""
+        if self.is_mirrored:
+            return []
         if len(self.parts) == 1:
             (part,) = self.parts
             return ["--url", urls[part.store], "--store", part.store]
@@ -55,6 +74,11 @@ class Scenario:
 
 def _keys(store: Store) -> Rows:
     return ((row.key, row.value) for row in store.range())
+
+
+def _several(store: Store) -> Rows:
+    """Rows whose keys have several columns."""
+    return ((tuple(row.key.values()), row.value) for row in store.range())
 
 
 def _windows(store: Store) -> Rows:
@@ -152,4 +176,44 @@ FLIGHTS_WEATHER = Scenario(
     total=FLIGHTS + WEATHER,
     counted="rows of flights and weather",
 )
-SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER)
+DELAYS = Scenario(
+    "delays",
+    tuple(
+        Part(
+            store,
+            "keys",
+            lambda store=store: expected.expected_delays()[store],  # type: ignore[misc]
+            rows,
+        )
+        for store, rows in (
+            ("delays-airports", _several),
+            ("delays-recent", _keys),
+            ("delays-last", _keys),
+        )
+    ),
+    "flights",
+    write_days,
+    _ask_key,
+    (
+        "qss mirror {checkpoint}",
+        "qss get delays-last N14228 --url {url}",
+        "qss get delays-recent N14228 --output json --state-dir {state}",
+        """qss get delays-airports '{{"tailnum":"N14228","airport":"SFO"}}' --state-dir {state}""",
+    ),
+    total=LATE_ARRIVALS,  # Spark's reader of files leaves out the others.
+    counted="late arrivals",
+    is_mirrored=True,
+)
+OPEN_DEPARTURES = Scenario(
+    "open-departures",
+    (Part("open-departures", "open windows", expected.expected_open_departures, _windows),),
+    "flights",
+    write_days,
+    _ask_newest_window,
+    (
+        "qss mirror {checkpoint}",
+        "qss windows open-departures JFK --order DESCENDING --limit 5 --url {url}",
+    ),
+    is_mirrored=True,
+)
+SCENARIOS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER, DELAYS, OPEN_DEPARTURES)

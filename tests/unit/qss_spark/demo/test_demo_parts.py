@@ -15,6 +15,7 @@ from rich.console import Console
 
 from qss_client.processes import identify, is_alive
 from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
+from qss_spark.demo.expected import expected_delays
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.run import Display, as_typed
@@ -194,6 +195,7 @@ def test_the_jobs_are_beside_the_package() -> None:
     names = {path.name for path in jobs_directory().iterdir()}
     for scenario in SCENARIOS:
         assert {f"{scenario.file}.py", f"{scenario.file}.yaml"} <= names
+        assert (scenario.mirror_file in names) is scenario.is_mirrored
 
 
 # --- Display
@@ -224,10 +226,17 @@ def test_the_total_of_a_scenario_is_the_number_of_rows_of_its_input() -> None:
     """The join reads both sides: counted as flights alone, its bar went beyond its end."""
     rows = {
         "flights": sum(1 for _ in read_rows()) - 1,  # Without the header.
-        "flights-and-weather": sum(1 for rows in (read_rows(), read_weather()) for _ in rows) - 2,
+        "rows of flights and weather": sum(
+            1 for rows in (read_rows(), read_weather()) for _ in rows
+        )
+        - 2,
+        # Of which Spark's reader of files leaves out all others.
+        "late arrivals": sum(
+            one["flights"] for one in expected_delays()["delays-airports"].values()
+        ),
     }
     assert {(one.name, one.total) for one in SCENARIOS} == {
-        (one.name, rows[one.input]) for one in SCENARIOS
+        (one.name, rows[one.counted]) for one in SCENARIOS
     }
     out = io.StringIO()
     asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")

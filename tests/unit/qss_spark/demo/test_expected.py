@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from qss_core.partitioning import partition_of
 from qss_spark.demo.expected import (
     RETENTION_MS,
+    delays_of,
     departures_of,
     differences,
     expected_aircraft_stats,
+    expected_delays,
     expected_departures,
     expected_flights_weather,
+    expected_open_departures,
     expected_rotations,
+    open_departures_of,
     rotations_of,
 )
 
@@ -128,6 +132,22 @@ def test_an_old_hour_goes_by_the_stream_time_of_its_own_partition() -> None:
     assert kept == [(same, 1_359_712_800_000), (other, 1_357_034_400_000)]
 
 
+def test_an_hour_is_open_until_the_watermark_has_passed_it() -> None:
+    hours = open_departures_of(
+        flights(
+            "2013-01-01T09:59 N1 JFK BOS 0",
+            "2013-01-01T10:00 N1 JFK BOS 0",
+            "2013-01-03T10:30 N1 LGA BOS 0",
+        )
+    )
+    # The watermark is 2013-01-01T10:00, two days before the start of the newest hour.
+    assert [(key, start) for key, start, _ in hours] == [
+        ("JFK", 1_357_034_400_000),
+        ("LGA", 1_357_034_400_000 + 48 * 3_600_000),
+    ]
+    assert len(expected_open_departures()) == 108
+
+
 def test_flights_within_four_hours_are_one_rotation() -> None:
     rotations = rotations_of(
         flights(
@@ -175,3 +195,53 @@ def test_every_flight_meets_the_weather_of_its_hour() -> None:
             assert value == flights[left] | weather[right]
             sides_kept += 1
     assert sides_kept > 27_000
+
+
+def late(*rows: str) -> Iterator[list[str]]:
+    """Flights as `flights` makes them, whose delay is that of their arrival."""
+    made = flights(*rows)
+    header = next(made)
+    yield header
+    for row in made:
+        row[header.index("arr_delay")] = row[header.index("dep_delay")]
+        yield row
+
+
+def test_an_aircraft_has_its_last_late_arrival_and_the_sums_of_each_airport() -> None:
+    stores = delays_of(
+        late(
+            "2013-01-01T12:30 N1 JFK BOS 61",
+            "2013-01-01T10:05 N1 JFK BOS 60",  # Earlier, whatever its place in the file.
+            "2013-01-01T11:00 N1 LGA ORD 90",
+            "2013-01-01T13:00 N1 JFK BOS 59",
+            "2013-01-01T14:00 N1 JFK BOS -",
+            "2013-01-01T10:00 N2 JFK BOS 5",
+        )
+    )
+    assert stores["delays-last"] == {
+        "N1": {
+            "departs": "2013-01-01T12:30Z",
+            "flight": "AA0",
+            "origin": "JFK",
+            "dest": "BOS",
+            "delay": 61.0,
+        }
+    }
+    assert [one["delay"] for one in stores["delays-recent"]["N1"]] == [60.0, 90.0, 61.0]
+    assert stores["delays-airports"] == {
+        ("N1", "BOS"): {"flights": 2, "delay": 121.0},
+        ("N1", "ORD"): {"flights": 1, "delay": 90.0},
+    }
+
+
+def test_ten_late_arrivals_are_kept() -> None:
+    days = [f"2013-01-{day:02d}T10:00 N1 JFK BOS {100 + day}" for day in range(1, 13)]
+    (recent,) = delays_of(late(*days))["delays-recent"].values()
+    assert [one["delay"] for one in recent] == [100.0 + day for day in range(3, 13)]
+
+
+def test_every_aircraft_that_was_an_hour_late_is_expected() -> None:
+    expected = expected_delays()
+    sizes = {store: len(rows) for store, rows in expected.items()}
+    assert sizes == {"delays-airports": 16_125, "delays-recent": 3_383, "delays-last": 3_383}
+    assert max(map(len, expected["delays-recent"].values())) == 10
