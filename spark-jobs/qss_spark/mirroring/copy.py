@@ -227,7 +227,7 @@ class StateCopy:
     def _refuse(self, writers: Iterable[WriterReport]) -> None:
         """Raises MalformedRequestError where one of these writers is another copy of a state."""
         for one in writers:
-            if one.name != self._writer and BEGUN in one.query_id:
+            if one.name != self._writer and BEGUN in one.query_id and not one.one_off:
                 store = self._metadata.definition.name
                 raise MalformedRequestError(
                     f"the writer {one.name} of store {store} copies "
