@@ -78,6 +78,8 @@ def held_file(file: Path) -> Iterator[Callable[[], object]]:
     finally:
         if not opened:
             wait_for_reader()
+        file.unlink()
+        file.write_bytes(data)  # For later readers.
         with os.fdopen(opened[0], "wb") as writing:
             writing.write(data)
 
