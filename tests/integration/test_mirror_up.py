@@ -34,7 +34,7 @@ def test_two_commands_make_the_state_of_a_query_queryable(tmp_path: Path) -> Non
         assert command == "now: qss mirror open --file open-mirror.yaml"
         copied = qss(*command.split()[2:], "--once")
         assert copied.stdout.startswith("open: batch 3: the whole state, 5 rows, "), copied.stderr
-        shown = qss("windows", "open", '"k0"')
+        shown = qss("windows", "open", "k0")
         assert shown.returncode == 0, shown.stderr
         assert "k0" in shown.stdout
         again = qss("mirror", "open", "--up")
