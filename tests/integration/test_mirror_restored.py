@@ -80,6 +80,30 @@ def test_a_copy_that_starts_sees_that_its_last_batch_has_other_inputs_now(
         assert (copy.last, steps_of(copy)) == (newest, [])
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["that runs", "that starts"])
+def test_a_copy_begins_anew_where_its_last_batch_ran_again_with_the_same_inputs(
+    query: Query,
+    cluster: PodCluster,
+    runs: bool,  # noqa: FBT001
+) -> None:
+    """A query may give other rows for the same inputs, and a backup may have those of a batch."""
+    *earlier, last = query.batches
+    for batch in earlier:
+        query.commit(batch)
+    with copying(cluster, query) as copy:
+        steps_of(copy)
+        (query.path / "commits" / str(earlier[-1])).unlink()
+        query.commit_all()
+        if runs:
+            (written,) = steps_of(copy)
+    if not runs:
+        with copying(cluster, query) as copy:
+            (written,) = steps_of(copy)
+    assert (written.batch, written.is_whole) == (last, True)
+    with copying(cluster, query) as copy:
+        assert (copy.last, steps_of(copy)) == (last, [])
+
+
 def test_kept_rows_of_batches_that_were_given_up_leave_with_the_writer(
     tmp_path: Path, cluster: PodCluster
 ) -> None:

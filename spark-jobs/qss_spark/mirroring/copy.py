@@ -110,7 +110,7 @@ class StateCopy:
         self._rows: StoreRows | None = None
         self._run: Run | None = None
         self._last: int | None = None  # The newest batch that the store has.
-        self._fingerprint: str | None = None  # Of that batch, where this process has written it.
+        self._identity: str | None = None  # Of that batch, where this process has written it.
         self._list = partial(list_writers, http, urls, store, direct=direct)
         self._delete = partial(delete_writer, http, urls, store, writer, force=True, direct=direct)
         known = self._list()
@@ -267,30 +267,30 @@ class StateCopy:
                 "state a store of its own"
             )
         try:
-            offsets = checkpoint.offsets(last)
+            found_now = checkpoint.identity(last)
         except StateGoneError:
             return True  # Spark has deleted it as an old one.
-        known = self._fingerprint
-        return known is None or read_offsets(offsets, self._writer).fingerprint == known
+        return self._identity in (None, found_now)
 
     def _has_decided(self, run: Run, last: int) -> bool:
-        """Whether the store's last batch has the inputs that the checkpoint has for it.
+        """Whether the store's last batch is the one that the checkpoint has under its number.
 
-        A checkpoint that was restored runs batches of the same numbers again, with other inputs.
+        A checkpoint that was restored runs batches of the same numbers again.
         """
         checkpoint = self._follower.checkpoint
         try:
             offsets = read_offsets(checkpoint.offsets(last), self._writer)
+            identity = checkpoint.identity(last)
         except StateGoneError:
             return checkpoint.newest() > last
         if checkpoint.newest() < last:
             return False
-        position, fingerprint = offsets.position, offsets.fingerprint
+        position = offsets.position
         try:
-            commit(self._http, run, last, [], position=position, fingerprint=fingerprint)
+            commit(self._http, run, last, [], position=position, fingerprint=identity)
         except BatchMismatchError:
             return False
-        self._fingerprint = fingerprint
+        self._identity = identity
         return True
 
     def _named(self, begun: str) -> str:
@@ -321,10 +321,10 @@ class StateCopy:
             changes.batch,
             rows,
             position=offsets.position,
-            fingerprint=offsets.fingerprint,
+            fingerprint=changes.identity,
             replace=changes.is_whole and not (self._keeps_rows and self._has_rows),
         )
-        self._last, self._fingerprint = changes.batch, offsets.fingerprint
+        self._last, self._identity = changes.batch, changes.identity
         self._has_rows = True
         self._follower.take(changes)
         gone = 0 if self._keep_deleted else len(changes.deleted)

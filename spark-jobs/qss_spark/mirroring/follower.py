@@ -29,6 +29,7 @@ class Changes:
 
     batch: int
     offsets: bytes  # The entry of the offset log, unchanged.
+    identity: str  # As `Checkpoint.identity`, from before the state was read.
     changed: pa.Table
     deleted: pa.StructArray
     before: pa.Table  # The rows that the keys of both had; none where values are not kept.
@@ -67,11 +68,13 @@ class StateFollower:
 
     def whole(self, number: int) -> Changes:
         """All keys and values after a committed batch. Raises CheckpointError, StateGoneError."""
+        identity = self.checkpoint.identity(number)
         batch, layout = self._batch(number)
         states = self._states(batch, layout)
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
+            identity=identity,
             changed=self._tables(states, layout),
             deleted=keys_of([], layout),
             before=self._tables([{}], layout),
@@ -82,6 +85,7 @@ class StateFollower:
 
     def changes(self, number: int) -> Changes:
         """What a committed batch changed. Raises CheckpointError, StateGoneError."""
+        identity = self.checkpoint.identity(number)
         batch, layout = self._batch(number)
         if self._partitions not in (None, batch.partitions):
             raise MovedStateError(f"batch {number} has its state in other partitions than before")
@@ -99,6 +103,7 @@ class StateFollower:
         return Changes(
             batch=number,
             offsets=self.checkpoint.offsets(number),
+            identity=identity,
             changed=self._tables([one.changed for one in found], layout),
             deleted=pa.concat_arrays([keys_of(one.deleted, layout) for one in found]),
             before=self._tables([before], layout),

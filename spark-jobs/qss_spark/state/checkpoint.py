@@ -5,6 +5,7 @@ driver died in between. The settings of a batch stand in the second line of `off
 read from a directory of this machine.
 """
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -105,6 +106,22 @@ class Checkpoint:
     def offsets(self, number: int) -> bytes:
         """The entry of a batch in the offset log. Raises StateGoneError."""
         return _read(self.path / "offsets" / str(number))
+
+    def identity(self, number: int) -> str:
+        """What a committed batch has in common with no other one, as hex. Raises StateGoneError.
+
+        Its inputs do not tell it from a batch that ran again after the checkpoint was restored: a
+        query may give other rows for the same inputs. The commit is another file then.
+        """
+        commit = self.path / "commits" / str(number)
+        try:
+            written_ns = commit.stat().st_mtime_ns
+        except OSError as error:
+            raise StateGoneError(f"{commit} is not there") from error
+        found = hashlib.sha256(self.offsets(number))
+        found.update(b"%d " % written_ns)
+        found.update(_read(commit))
+        return found.hexdigest()
 
     def batch(self, number: int) -> Batch:
         """A committed batch. Raises CheckpointError where it is not there, or of another form."""

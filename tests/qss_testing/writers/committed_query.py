@@ -50,9 +50,10 @@ class Query:
         draft.rename(self.path / "commits" / str(batch))
 
     def commit_all(self) -> None:
-        """Commits all batches, in their order."""
+        """Commits all batches that are not yet, in their order."""
         for batch in self.batches:
-            self.commit(batch)
+            if not (self.path / "commits" / str(batch)).exists():
+                self.commit(batch)
 
     def forget(self, batch: int) -> None:
         """Deletes what Spark deletes of an old batch."""
