@@ -84,7 +84,7 @@ def test_a_copy_that_starts_sees_that_its_last_batch_has_other_inputs_now(
 def test_a_copy_begins_anew_where_its_last_batch_ran_again_with_the_same_inputs(
     query: Query,
     cluster: PodCluster,
-    runs: bool,  # noqa: FBT001
+    runs: bool,
 ) -> None:
     """A query may give other rows for the same inputs, and a backup may have those of a batch."""
     *earlier, last = query.batches

@@ -1,7 +1,9 @@
 """Makes the resources of stores that fit the parts of a state, as YAML for `qss up` and kubectl."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +12,14 @@ import yaml
 
 from qss_core.errors import MalformedRequestError
 from qss_spark.state.inventory import TIMERS, Inventory, Item
+from qss_spark.state.types import Field, Struct
 
 _JSON = "json"  # Each column of the state may be null, and no other serde has null.
 _NO_NAME = re.compile("[^a-z0-9]+")
 _NAME_MAX = 50
 _PARTITIONS_MAX = 84
 _WINDOW, _SESSION = "window", "session_window"
+_TIMES = ("timestamp", "timestamp_ntz")
 _US = 1000
 
 
@@ -49,10 +53,11 @@ def fitting_stores(found: Inventory, name: str, *, is_local: bool) -> list[Fitti
     if not items:
         raise MalformedRequestError("no part of this state can be copied: see the list for why")
     several = len({one.operator for one in items}) > 1
-    made = []
+    made: list[FittingStore] = []
     for one in items:
         parts = [name, *([str(one.operator)] if several else []), *([one.part] if one.part else [])]
-        made.append(_store(found, one, name_of("-".join(parts))))
+        taken = {store.name for store in made}
+        made.append(_store(found, one, _other_than(taken, name_of("-".join(parts)))))
     if is_local:
         for store in made:
             store.resource["spec"]["access"] = {"authentication": "None"}
@@ -82,12 +87,28 @@ def name_of(text: str) -> str:
     return name or "state"
 
 
+def _other_than(taken: set[str], name: str) -> str:
+    """The name, with a number where it is taken: variables may differ in letters a name lacks."""
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(one for one in chain((name,), numbered) if one not in taken)
+
+
+def has_windows(columns: Sequence[Field]) -> bool:
+    """Whether keys have Spark's windows beside other columns; a user's column may be so named."""
+    spans = [one.type for one in columns if one.name == _WINDOW and isinstance(one.type, Struct)]
+    return len(columns) > 1 and any(
+        [member.name for member in span.fields] == ["start", "end"]
+        and all(member.type in _TIMES for member in span.fields)
+        for span in spans
+    )
+
+
 def _store(found: Inventory, item: Item, name: str) -> FittingStore:
     assert item.place is not None, "it can be copied"
     columns = item.place.schema.key
     kind: dict[str, Any] = {"type": "KeyValue"}
     note = None
-    if any(one.name == _WINDOW for one in columns) and len(columns) > 1:
+    if has_windows(columns):
         size_ms = _window_ms(found.table(item))
         if size_ms is None:
             note = "No window is open now. A Window store needs the size of the query's windows."

@@ -1,7 +1,6 @@
 """The types of state columns, from the JSON that Spark writes for a schema. Pure."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,12 +103,15 @@ def _type_of(given: Any) -> ColumnType:
 
 
 def unique_names(fields: Sequence[Field]) -> list[str]:
-    """The names of columns; a repeated one gets a number: sum, sum_1, sum_2."""
-    seen: Counter[str] = Counter()
-    names = []
+    """The names of columns; a repeated one gets a number that makes it another: sum, sum_1."""
+    own = {one.name for one in fields}
+    names: list[str] = []
     for one in fields:
-        number, seen[one.name] = seen[one.name], seen[one.name] + 1
-        names.append(f"{one.name}_{number}" if number else one.name)
+        name, number = one.name, 0
+        while name in names or (number and name in own):
+            number += 1
+            name = f"{one.name}_{number}"
+        names.append(name)
     return names
 
 

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import yaml
 
 from qss_client.cli.main import main
 from qss_operator.resources.validation import validate_resource
-from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of
+from qss_spark.mirroring.stores import fitting_stores, has_windows, mirror_file_of, name_of
 from qss_spark.mirroring.wanted import read_wanted
 from qss_spark.state.inventory import Inventory
+from qss_spark.state.types import ColumnType, Field, Struct
 
 FILES = Path(__file__).parents[2] / "contract" / "spark_state" / "4.3.0"
 Printed = Callable[[str], tuple[str, list[dict[str, Any]]]]
@@ -41,6 +43,38 @@ def printed(checkpoint: Callable[[str], Path], capsys: pytest.CaptureFixture[str
         return text, list(yaml.safe_load_all(text))
 
     return run
+
+
+def test_parts_whose_names_differ_in_what_a_store_cannot_have_get_other_stores(
+    checkpoint: Callable[[str], Path],
+) -> None:
+    found = Inventory(checkpoint("processor-rocksdb"))
+    found.items = [replace(found.items[0], part=part) for part in ("Val", "val-", "val_")]
+    stores = fitting_stores(found, "q", is_local=True)
+    assert [one.name for one in stores] == ["q-val", "q-val-2", "q-val-3"]
+    assert [one["store"] for one in yaml.safe_load(mirror_file_of(stores, "q"))["stores"]] == [
+        "q-val",
+        "q-val-2",
+        "q-val-3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of", "is_spark"),
+    [
+        (Struct((Field("start", "timestamp"), Field("end", "timestamp"))), True),
+        (Struct((Field("start", "timestamp_ntz"), Field("end", "timestamp_ntz"))), True),
+        (Struct((Field("start", "string"), Field("end", "string"))), False),
+        (Struct((Field("start", "timestamp"),)), False),
+        ("string", False),
+    ],
+)
+def test_only_a_column_of_sparks_windows_makes_a_window_store(
+    of: ColumnType,
+    is_spark: bool,
+) -> None:
+    assert has_windows([Field("window", of), Field("k", "string")]) is is_spark
+    assert not has_windows([Field("window", of)])
 
 
 @pytest.mark.parametrize(

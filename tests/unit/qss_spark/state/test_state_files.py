@@ -169,6 +169,8 @@ def test_types_are_written_as_in_sql_and_repeated_names_are_numbered() -> None:
     ]
     twice = fields_of({"fields": [{"name": "sum", "type": "long"}] * 2})
     assert unique_names(twice) == ["sum", "sum_1"]
+    clashing = fields_of({"fields": [{"name": name, "type": "long"} for name in ("a", "a", "a_1")]})
+    assert unique_names(clashing) == ["a", "a_2", "a_1"]
 
 
 @given(st.binary(max_size=80))
