@@ -82,7 +82,7 @@ simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated
 bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
 
-bench-peers: install ## Measure a store beside Kafka Streams and Redis (says which packages of Debian it lacks); PEERS='reads' runs one part; writes .bench/peers.md
+bench-peers: install ## Measure a store beside Kafka Streams, PostgreSQL and Redis (says which packages of Debian it lacks); PEERS='reads' runs one part; writes .bench/peers.md
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench.peers $(PEERS)
 
 siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)

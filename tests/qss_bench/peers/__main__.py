@@ -1,12 +1,13 @@
 """`python -m qss_bench.peers [reads] [writes] [kills]`: see the package; by default all three."""
 
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from qss_bench import report
-from qss_bench.peers import reads
+from qss_bench.peers import kills, reads, writes
 from qss_bench.peers.needs import missing
 from qss_bench.peers.tables import Table
 from qss_bench.report import Figure
@@ -14,6 +15,8 @@ from qss_bench.report import Figure
 Part = Callable[[Path], tuple[list[Table], list[Figure]]]
 PARTS: dict[str, tuple[set[str], Part]] = {
     "reads": (reads.NEEDS, reads.measure),
+    "writes": (writes.NEEDS, writes.measure),
+    "kills": (kills.NEEDS, kills.measure),
 }
 TABLES = Path(".bench/peers.md")
 
@@ -27,6 +30,7 @@ def main() -> int:
     if lack := missing(set().union(*(PARTS[name][0] for name in names))):
         sys.stderr.write(f"error: {lack}\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # The servers end with this process.
     tables: list[Table] = []
     figures: list[Figure] = []
     for name in names:
