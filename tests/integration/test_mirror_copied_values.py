@@ -127,6 +127,17 @@ def test_values_are_the_computed_columns_and_other_ones_begin_anew(
         assert steps_of(copy) == []
 
 
+def test_values_may_be_those_of_an_earlier_copy_without_a_new_batch(
+    tmp_path: Path, make_cluster: MakeCluster
+) -> None:
+    query, cluster = Query(tmp_path, "aggregation-hdfs"), make_cluster()
+    query.commit_all()
+    for column in ("a", "b", "a"):
+        with copying(cluster, query, values=[f"{column}=count"]) as copy:
+            assert [one.is_whole for one in steps_of(copy)] == [True]
+        assert all(list(value) == [column] for value in rows_in(cluster).values())
+
+
 def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
     tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

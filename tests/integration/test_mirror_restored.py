@@ -1,11 +1,18 @@
-"""A checkpoint that was restored, or made anew, never continues a copy of what it was before."""
+"""A checkpoint that was restored, or made anew, never continues a copy of what it was before.
+
+And a checkpoint on a shared volume, which shows a commit before the files of its batch.
+"""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import delete_writer
 from qss_core.errors import MalformedRequestError
+from qss_spark.state.errors import StateGoneError
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.committed_query import Query, copying, rows_in, steps_of
 
@@ -73,6 +80,29 @@ def test_a_copy_that_starts_sees_that_its_last_batch_has_other_inputs_now(
         assert (copy.last, steps_of(copy)) == (newest, [])
 
 
+def test_kept_rows_of_batches_that_were_given_up_leave_with_the_writer(
+    tmp_path: Path, cluster: PodCluster
+) -> None:
+    """Such rows are like those of keys that the query has dropped: nothing tells them apart."""
+    query = Query(tmp_path, "windows-hdfs")
+    first, *_ = query.batches
+    query.commit(first)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+        held = rows_in(cluster)
+        query.commit_all()
+        steps_of(copy)
+        kept = rows_in(cluster)
+        put_back(query, first)
+        assert [one.is_whole for one in steps_of(copy)] == [True]
+        assert rows_in(cluster) == kept != held
+    with closing(SyncHttp()) as http:
+        delete_writer(http, cluster.url, cluster.store, "mirror", force=True)
+    with copying(cluster, query, keep_deleted=True) as copy:
+        steps_of(copy)
+    assert rows_in(cluster) == held
+
+
 def test_a_copy_that_runs_refuses_another_query_in_its_checkpoint(
     query: Query, cluster: PodCluster
 ) -> None:
@@ -86,3 +116,49 @@ def test_a_copy_that_runs_refuses_another_query_in_its_checkpoint(
         with pytest.raises(MalformedRequestError, match=r"of another query now \(another\)"):
             copy.step()
     assert rows_in(cluster) == held
+
+
+class LateFile:
+    """The changes of a batch, which a volume does not show before the second look."""
+
+    def __init__(self, query: Query, batch: int) -> None:
+        self._file = query.path / "state" / "0" / "0" / f"{batch + 1}.delta"
+        self._hidden = self._file.rename(query.path / "hidden")
+        self.pauses_s: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        """Shows the file at the second pause."""
+        self.pauses_s.append(seconds)
+        if len(self.pauses_s) == 2:
+            self._hidden.rename(self._file)
+
+
+def test_changes_of_the_newest_batch_that_a_volume_shows_late_are_waited_for(
+    query: Query, cluster: PodCluster
+) -> None:
+    first, second, *_, last = query.batches
+    query.commit(first)
+    late = LateFile(query, second)
+    with copying(cluster, query, pause=late.pause) as copy:
+        steps_of(copy)
+        query.commit(second)
+        assert [(one.batch, one.is_whole) for one in steps_of(copy)] == [(second, False)]
+    assert len(late.pauses_s) == 2
+    query.commit_all()
+    late = LateFile(query, last)
+    with copying(cluster, query, values=["n=count"], pause=late.pause) as copy:
+        assert [(one.batch, one.is_whole) for one in steps_of(copy)] == [(last, True)]
+    assert len(late.pauses_s) == 2
+
+
+def test_the_wait_for_a_file_ends(query: Query, cluster: PodCluster) -> None:
+    first, second, *_ = query.batches
+    query.commit(first)
+    LateFile(query, second)
+    pauses_s: list[float] = []
+    with copying(cluster, query, pause=pauses_s.append) as copy:
+        steps_of(copy)
+        query.commit(second)
+        with pytest.raises(StateGoneError):
+            copy.step()
+    assert 2.0 < sum(pauses_s) < 4.0

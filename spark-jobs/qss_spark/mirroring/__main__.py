@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 
 from qss_core.errors import StoreError
-from qss_spark.mirroring.driver import mirror
+from qss_spark.mirroring.driver import DIRECTORY_WAIT_S, mirror
 from qss_spark.mirroring.wanted import read_wanted
 
 _LOOK_S = 1.0
+_END_S = 25.0  # Kubernetes kills 30 s after SIGTERM.
 
 
 def main() -> int:
@@ -26,6 +27,12 @@ def main() -> int:
     parser.add_argument("checkpoint", type=Path, help="the checkpoint directory of the query")
     parser.add_argument("file", type=Path, help="the stores, as for `qss mirror --file`")
     parser.add_argument("--metrics-port", type=int, help="serve /metrics there")
+    parser.add_argument(
+        "--directory-wait-s",
+        type=float,
+        default=DIRECTORY_WAIT_S,
+        help="so long it waits for the directory to be a checkpoint (default: %(default)g)",
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stopped = threading.Event()
@@ -41,13 +48,18 @@ def main() -> int:
             }
             for one in wanted.stores
         }
-        running = mirror(given.checkpoint, stores, writer=wanted.writer)
+        running = mirror(
+            given.checkpoint,
+            stores,
+            writer=wanted.writer,
+            directory_wait_s=given.directory_wait_s,
+        )
         if given.metrics_port is not None:
             running.metrics.serve(given.metrics_port)
         while running.is_running and not stopped.wait(_LOOK_S):
             pass
-        running.stop()
-    except StoreError as error:
+        running.stop(_END_S, copies_rest=False)
+    except (StoreError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 it is a program.
         return 1
     return 0

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, lag_of
+from qss_spark.mirroring.following import Teller, follow, lag_of, looking, telling
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
@@ -103,8 +103,11 @@ def mirror(
             raise MalformedRequestError("these options go with --store or --file")
         if print_stores or up:
             _offer(checkpoint, reached, is_up=up)
-        elif not list_states(checkpoint, reached.output):
-            raise typer.Exit(1)
+        else:
+            with telling(f"reads the state of {checkpoint}"):
+                is_whole = list_states(checkpoint, reached.output)
+            if not is_whole:
+                raise typer.Exit(1)
         return
     if once + verify + status + print_stores + up > 1:
         raise MalformedRequestError(
@@ -134,18 +137,14 @@ def mirror(
 def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
     """Prints stores that fit, or starts them on this machine beside the file that fills them."""
     name = name_of(checkpoint.resolve().name)
-    stores = fitting_stores(Inventory(checkpoint), name, is_local=is_up)
+    with telling(f"reads the state of {checkpoint}"):
+        stores = fitting_stores(Inventory(checkpoint), name, is_local=is_up)
     if not is_up:
         typer.echo(yaml_of(stores), nl=False)
         return
     files = {Path(f"{name}-stores.yaml"): yaml_of(stores)}
     files[Path(f"{name}-mirror.yaml")] = mirror_file_of(stores, name)
-    for file, text in files.items():
-        try:
-            with file.open("x") as opened:
-                opened.write(text)
-        except OSError as error:
-            raise MalformedRequestError(f"{file} cannot be made: {error.strerror}") from error
+    _make_files(files)
     given, filling = files
     state_dir = str(reached.place.state_dir)
     command = [sys.executable, "-m", "qss_client", "up", str(given), "--detach"]
@@ -153,6 +152,19 @@ def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
     if done.returncode:
         raise typer.Exit(done.returncode)
     typer.echo(f"now: qss mirror {checkpoint} --file {filling}")
+
+
+def _make_files(files: Mapping[Path, str]) -> None:
+    """Makes all of the files, or none. Raises MalformedRequestError."""
+    with ExitStack() as made:
+        for file, text in files.items():
+            try:
+                with file.open("x") as opened:
+                    made.callback(file.unlink)
+                    opened.write(text)
+            except OSError as error:
+                raise MalformedRequestError(f"{file} cannot be made: {error.strerror}") from error
+        made.pop_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +210,14 @@ def _places(
 
 def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> None:
     metrics, teller = MirrorMetrics(), Teller()
+    checkpoint = places[0].checkpoint
+    group: StateCopies | None = None
+    metrics.watch(looking(checkpoint.path, lambda: group.last if group else None))
     if metrics_port is not None:
         typer.echo(f"metrics: http://127.0.0.1:{metrics.serve(metrics_port)}/metrics")
     with ExitStack() as stack:
         copies = {}
+        stack.enter_context(teller)
         for one in places:
             copy = StateCopy(
                 one.follower,
@@ -213,13 +229,14 @@ def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> 
                 keep_deleted=one.wanted.keep_deleted,
                 values=one.wanted.value,
                 staged=partial(teller.staged, one.to.store),
+                begins=teller.begins,
             )
             copies[one.to.store] = stack.enter_context(closing(copy))
             if copy.last is not None:
                 typer.echo(f"{one.to.store}: the store has batch {copy.last}")
-        checkpoint = places[0].checkpoint
+        group = StateCopies(checkpoint, copies)
         try:
-            follow(StateCopies(checkpoint, copies), checkpoint, teller, metrics, once=once)
+            follow(group, checkpoint, teller, metrics, once=once)
         finally:
             teller.end()
 
@@ -228,7 +245,8 @@ def _compare(places: Sequence[_Place]) -> None:
     """Prints a verdict for each store."""
     is_equal = True
     for one in places:
-        verdict = _verdict(one)
+        with telling(f"{one.to.store}: compares its rows with those of Spark"):
+            verdict = _verdict(one)
         of = f"{one.to.store}: batch {verdict.batch}"
         if verdict.unlike:
             is_equal = False

@@ -1,10 +1,11 @@
 """Writes the state of a query into a store, exactly once."""
 
+import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 
 from qss_client.addresses import Urls
 from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
@@ -23,18 +24,20 @@ from qss_client.writes.batch import (
     stage,
     write_batch,
 )
-from qss_client.writes.writers import list_writers
+from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import BatchMismatchError, MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
-from qss_spark.mirroring.follower import Changes, StateFollower
+from qss_core.wire.writer_reports import WriterReport
+from qss_spark.mirroring.follower import Changes, MovedStateError, StateFollower
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError
 
-_TRIES = 5
+# Between tries: a shared volume may show a commit before the files of its batch.
+_PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
 _AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
@@ -48,6 +51,12 @@ class Written:
     batch: int
     rows: int
     is_whole: bool  # The rows are the whole state.
+    read_bytes: int = 0  # Of the files with changes, since the batch before.
+
+
+def _sleep(seconds: float) -> None:
+    """Waits: nobody tells that a volume shows a file."""
+    time.sleep(seconds)  # noqa: TID251 the files of a checkpoint are looked at.
 
 
 class StateCopy:
@@ -69,13 +78,21 @@ class StateCopy:
         keep_deleted: bool = False,
         values: Sequence[str] = (),
         staged: Callable[[int, int], object] = lambda *_: None,
+        begins: Callable[[str], object] = lambda _: None,
+        pause: Callable[[float], object] = _sleep,
     ) -> None:
-        """Raises MalformedRequestError where the writer belongs to another query.
+        """Raises MalformedRequestError where the store has another copy of a state.
 
         keep_deleted: rows whose keys the query drops stay in the store.
         values: the columns of the store's values, as `ComputedValues` reads them.
         staged: called with the rows of a large batch that are staged, and all of them.
+        begins: called with work that begins and may take long.
+        pause: waits so many seconds for a file of the newest batch.
         """
+        self._begins = begins
+        begins(f"{store}: asks the store for its last batch")
+        self._pause = pause
+        self._read_bytes = 0
         self._staged = staged
         self._computed = ComputedValues(values) if values else None
         self._follower = follower
@@ -94,9 +111,11 @@ class StateCopy:
         self._run: Run | None = None
         self._last: int | None = None  # The newest batch that the store has.
         self._fingerprint: str | None = None  # Of that batch, where this process has written it.
-        self._went_back = False  # The checkpoint is older than the store's last batch.
-        known = {one.name: one for one in list_writers(http, urls, store, direct=direct)}
-        if (held := known.get(writer)) is None:
+        self._list = partial(list_writers, http, urls, store, direct=direct)
+        self._delete = partial(delete_writer, http, urls, store, writer, force=True, direct=direct)
+        known = self._list()
+        self._refuse([one for one in known if one.last_batch is not None])
+        if (held := next((one for one in known if one.name == writer), None)) is None:
             return
         if (other := held.query_id.partition(BEGUN)[0]) != self._id:
             raise MalformedRequestError(
@@ -110,9 +129,9 @@ class StateCopy:
         run = self._open(held.query_id)
         if self._last is None:
             return
-        self._went_back = not self._has_decided(run, self._last)
         try:
-            if not self._went_back:
+            if self._has_decided(run, self._last):
+                begins(f"{store}: begins behind batch {self._last}")
                 follower.go_on(self._last)
                 return
         except StateGoneError:
@@ -141,13 +160,12 @@ class StateCopy:
         if newest == self._last:
             return None
         if newest < self._last or not self._goes_on(self._last):
-            self._went_back = True
             return self._begin()
         following = self._last + 1
         if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
             return self._begin()
         try:
-            changes = self._follower.changes(following)
+            changes = self._changes(following, is_newest=following == newest)
         except StateGoneError:
             return self._begin()
         return self._write(self._run, changes)
@@ -164,23 +182,78 @@ class StateCopy:
             renew(self._http, self._run)
 
     def _begin(self) -> Written:
-        """Writes the whole state of the newest batch, which may be deleted while it is read."""
-        for tries in count(1):
-            number = self._follower.checkpoint.newest()
-            try:
-                whole = self._follower.whole(number)
-            except StateGoneError:
-                if tries == _TRIES:
-                    raise
-            else:
-                break
+        """Writes the whole state of the newest batch."""
+        whole = self._whole()
+        number = whole.batch
         # A store that cannot take the rows gets no writer.
-        self._encoder(whole).check(whole.changed)
-        # Of a checkpoint that went back, the copy may have begun with the same batch before.
-        begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}" if self._went_back else number
+        self._work(f"checks {whole.changed.num_rows} rows of batch {number}")
+        with _naming(number):
+            self._encoder(whole).check(whole.changed)
+        # A copy may have begun with the same batch and the same values before, and ended since.
+        begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}"
         run = self._open(self._named(begun), take_over=True)
-        self._went_back = False
+        self._stay_alone()
         return self._write(run, whole)
+
+    def _whole(self) -> Changes:
+        """The state of the newest batch, which Spark may delete while it is read."""
+        for pause_s in _PAUSES_S:
+            try:
+                return self._newest_whole()
+            except StateGoneError:
+                self._pause(pause_s)
+        return self._newest_whole()
+
+    def _newest_whole(self) -> Changes:
+        number = self._follower.checkpoint.newest()
+        self._work(f"reads the whole state of batch {number}")
+        return self._follower.whole(number)
+
+    def _changes(self, number: int, *, is_newest: bool) -> Changes:
+        """What a batch changed; Spark deletes no file of the newest one, so it is waited for."""
+        self._work(f"reads batch {number}")
+        for pause_s in _PAUSES_S if is_newest else ():
+            try:
+                return self._follower.changes(number)
+            except MovedStateError:
+                break
+            except StateGoneError:
+                self._pause(pause_s)
+        return self._follower.changes(number)
+
+    def _work(self, what: str) -> None:
+        self._begins(f"{self._metadata.definition.name}: {what}")
+
+    def _refuse(self, writers: Iterable[WriterReport]) -> None:
+        """Raises MalformedRequestError where one of these writers is another copy of a state."""
+        for one in writers:
+            if one.name != self._writer and BEGUN in one.query_id and not one.one_off:
+                store = self._metadata.definition.name
+                raise MalformedRequestError(
+                    f"the writer {one.name} of store {store} copies "
+                    f"{one.query_id.partition(BEGUN)[0]} into it, and this is {self._id} by the "
+                    f"writer {self._writer}: give each part of a state its own store. To copy by "
+                    f"another writer than before, end that copy, and delete its writer: qss "
+                    f"writers {store} --delete {one.name}"
+                )
+
+    def _stay_alone(self) -> None:
+        """Looks for copies that began meanwhile: of two the earlier one stays.
+
+        Raises MalformedRequestError, and deletes the writer that has written nothing.
+        """
+        known = self._list()
+        own = [(one.opened_at_ms, one.name) for one in known if one.name == self._writer]
+        try:
+            self._refuse(
+                one
+                for one in known
+                if one.last_batch is not None or [(one.opened_at_ms, one.name)] < own
+            )
+        except MalformedRequestError:
+            self._run = None
+            self._delete()
+            raise
 
     def _goes_on(self, last: int) -> bool:
         """Whether the batch that was written last is still the checkpoint's own.
@@ -220,7 +293,7 @@ class StateCopy:
         self._fingerprint = fingerprint
         return True
 
-    def _named(self, begun: int | str) -> str:
+    def _named(self, begun: str) -> str:
         """The id of a copy in the store, by its first batch: other values are another copy."""
         computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
         return f"{self._id}{BEGUN}{begun}{computed}"
@@ -239,18 +312,9 @@ class StateCopy:
 
     def _write(self, run: Run, changes: Changes) -> Written:
         offsets = read_offsets(changes.offsets, self._writer)
-        groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
-        first = next(groups, None)
-        second = next(groups, None)
-        send: Callable[..., CommitAnswer] = commit
-        rows: Sequence[Slice | Staged]
-        if first is not None and second is None and _is_small(first):
-            send, rows = write_batch, first
-        else:
-            of = changes.changed.num_rows + len(changes.deleted)
-            stage_group = self._stager(run, changes.batch, of)
-            found = (group for group in (first, second, *groups) if group is not None)
-            rows = [one for group in found for one in stage_group(group)]
+        self._work(f"writes {changes.changed.num_rows} rows of batch {changes.batch}")
+        with _naming(changes.batch):
+            send, rows = self._sent(run, changes)
         send(
             self._http,
             run,
@@ -264,7 +328,27 @@ class StateCopy:
         self._has_rows = True
         self._follower.take(changes)
         gone = 0 if self._keep_deleted else len(changes.deleted)
-        return Written(changes.batch, changes.changed.num_rows + gone, changes.is_whole)
+        before, self._read_bytes = self._read_bytes, self._follower.checkpoint.read_bytes
+        return Written(
+            changes.batch,
+            changes.changed.num_rows + gone,
+            changes.is_whole,
+            self._read_bytes - before,
+        )
+
+    def _sent(
+        self, run: Run, changes: Changes
+    ) -> tuple[Callable[..., CommitAnswer], Sequence[Slice | Staged]]:
+        """How a batch is committed: with its rows, or after they are staged."""
+        groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
+        first = next(groups, None)
+        second = next(groups, None)
+        if first is not None and second is None and _is_small(first):
+            return write_batch, first
+        of = changes.changed.num_rows + len(changes.deleted)
+        stage_group = self._stager(run, changes.batch, of)
+        found = (group for group in (first, second, *groups) if group is not None)
+        return commit, [one for group in found for one in stage_group(group)]
 
     def _encoder(self, changes: Changes) -> StoreRows:
         """Encodes the rows for the store. Raises MalformedRequestError where they do not fit."""
@@ -291,6 +375,15 @@ class StateCopy:
             return found
 
         return stage_group
+
+
+@contextmanager
+def _naming(batch: int) -> Iterator[None]:
+    """Names the batch in errors of rows that the store does not take."""
+    try:
+        yield
+    except MalformedRequestError as error:
+        raise MalformedRequestError(f"batch {batch}: {error.message}") from error
 
 
 def _is_small(group: list[Slice]) -> bool:

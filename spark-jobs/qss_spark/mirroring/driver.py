@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +20,7 @@ from qss_core.errors import MalformedRequestError, Retry, StoreError
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow
+from qss_spark.mirroring.following import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.wanted import WantedCopy
@@ -33,6 +35,7 @@ _FIRST_S, _AGAIN_S = 0.1, 2.0
 _TELL_S, _TELL_AGAIN_S = 2.0, 60.0
 _ASK_S = 0.5
 _END_S = 60.0
+DIRECTORY_WAIT_S = 60.0
 
 
 class LogTeller(Teller):
@@ -40,12 +43,14 @@ class LogTeller(Teller):
 
     def __init__(self) -> None:
         """Takes nothing: the log is that of this module."""
+        super().__init__(is_live=False)
 
     def wrote(self, text: str) -> None:
+        self.rests()
         _LOG.info("%s", text)
 
-    def staged(self, store: str, rows: int, of: int) -> None:
-        _LOG.info("%s: %s of %s rows are staged", store, rows, of)
+    def tell_work(self, text: str) -> None:
+        _LOG.info("%s", text)
 
     def end(self) -> None:
         """A log has no line to end."""
@@ -65,15 +70,21 @@ class RunningMirror:
         writer: str,
         urls: Mapping[str, tuple[str, ...]],
         credentials: Mapping[str, Any],
+        directory_wait_s: float,
     ) -> None:
         """Takes what `mirror` has checked; `start` begins."""
         self.error: Exception | None = None
         self.metrics = MirrorMetrics()
         self._query = query
         self._checkpoint = _checkpoint_of(query)
+        self._group: StateCopies | None = None
+        self.metrics.watch(
+            looking(self._checkpoint, lambda: self._group.last if self._group else None)
+        )
         self._wanted, self._writer, self._urls = dict(wanted), writer, urls
         self._credentials = credentials
-        self._stopped = threading.Event()
+        self._directory_wait_s = directory_wait_s
+        self._stopped, self._copies_rest = threading.Event(), True
         self._clock, self._ask_s, self._has_ended = SystemClock(), 0.0, False
         self._thread = threading.Thread(target=self._run, name="qss-mirror", daemon=True)
 
@@ -89,11 +100,13 @@ class RunningMirror:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self, timeout_s: float = _END_S) -> None:
-        """Copies the batches that are committed, and ends. Raises the error that ended it before.
+    def stop(self, timeout_s: float = _END_S, *, copies_rest: bool = True) -> None:
+        """Copies the batches that are committed now, and ends. Raises the error that ended it.
 
-        Raises StoreError where it has not ended in time.
+        copies_rest: without it the mirror ends behind the batch that it copies. Raises StoreError
+        where it has not ended in time.
         """
+        self._copies_rest = copies_rest
         self._stopped.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -124,27 +137,30 @@ class RunningMirror:
             _LOG.error("the mirror has ended: %s", error)
 
     def _wait_for_state(self) -> bool:
-        """Whether a batch is committed; waits for the first one, and says so."""
+        """Whether a batch is committed; waits for the first one, and says so.
+
+        It looks once more after the end, since the query may have committed its first batch
+        meanwhile. Raises CheckpointError where a given directory is no checkpoint for too long.
+        """
         waited_s, tell_s = 0.0, _TELL_S
-        while not self._has_state():
+        while (lacking := _lacking(self._checkpoint)) is not None:
             if self._wait(_FIRST_S):
-                return False
+                return _lacking(self._checkpoint) is None
             waited_s += _FIRST_S
             if waited_s >= tell_s:
-                _LOG.info("no batch of %s is committed yet: the mirror waits", self._checkpoint)
+                _LOG.info("%s: the mirror waits", lacking.what)
                 tell_s += _TELL_AGAIN_S
-        return True
-
-    def _has_state(self) -> bool:
-        try:
-            Checkpoint(self._checkpoint).newest()
-        except CheckpointError:
-            return False
+            is_given = isinstance(self._query, str | Path)
+            if is_given and not lacking.is_checkpoint and waited_s >= self._directory_wait_s:
+                raise CheckpointError(
+                    f"{lacking.what}, and has been so for {self._directory_wait_s:g} s: give the "
+                    "checkpoint of a query, and mount its volume"
+                )
         return True
 
     def _follow(self) -> None:
         with ExitStack() as stack:
-            copies = {}
+            copies, teller = {}, stack.enter_context(LogTeller())
             for store, wanted in self._wanted.items():
                 given = dict(self._credentials)
                 if wanted.token_file is not None:
@@ -159,12 +175,15 @@ class RunningMirror:
                     self._writer,
                     keep_deleted=wanted.keep_deleted,
                     values=wanted.value,
+                    staged=partial(teller.staged, store),
+                    begins=teller.begins,
                 )
                 stack.callback(copies[store].close)
             checkpoint = Checkpoint(self._checkpoint)
-            group, teller = StateCopies(checkpoint, copies), LogTeller()
-            follow(group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
-            follow(group, checkpoint, teller, self.metrics, once=True)
+            self._group = StateCopies(checkpoint, copies)
+            follow(self._group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
+            if self._copies_rest:
+                follow(self._group, checkpoint, teller, self.metrics, once=True)
 
     def _wait(self, seconds: float) -> bool:
         """Waits; whether it was stopped, or the query has ended: Spark is asked twice a second."""
@@ -186,6 +205,7 @@ def mirror(
     token: Token | None = None,
     token_file: str | Path | None = None,
     ca_file: str | Path | None = None,
+    directory_wait_s: float = DIRECTORY_WAIT_S,
 ) -> RunningMirror:
     """Copies parts of a query's state into stores by a thread of this process, as `qss mirror`.
 
@@ -195,6 +215,7 @@ def mirror(
     url: of any pod of the stores; by default as `Store` finds them. A store's own `url` and
         `tokenFile` come first. writer: the same in all stores; by default the only store's name.
     token, token_file, ca_file: as in `Store`.
+    directory_wait_s: so long it waits for a given directory to be a checkpoint.
 
     Raises MalformedRequestError for what cannot be copied, and StoreNotFoundError without a URL.
     What needs the state, or an answer of a pod, is found out by the thread.
@@ -207,7 +228,30 @@ def mirror(
     credentials = {"token": token, "token_file": token_file, "ca_file": ca_file}
     urls = {name: find_urls(checked_name(name), one.url or url) for name, one in wanted.items()}
     checked = check_writer_name(writer)
-    return RunningMirror(query, wanted, checked, urls, credentials).start()
+    return RunningMirror(query, wanted, checked, urls, credentials, directory_wait_s).start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """What a checkpoint lacks, as text; a checkpoint may lack its first batch alone."""
+
+    what: str
+    is_checkpoint: bool
+
+
+def _lacking(path: Path) -> _Lacking | None:
+    """What a directory lacks to be the checkpoint of a query with a committed batch."""
+    try:
+        checkpoint = Checkpoint(path)
+    except CheckpointError as error:
+        return _Lacking(error.message, is_checkpoint=False)
+    try:
+        checkpoint.newest()
+    except CheckpointError as error:
+        return _Lacking(error.message, is_checkpoint=True)
+    except OSError as error:
+        return _Lacking(f"{path} cannot be read: {error.strerror}", is_checkpoint=False)
+    return None
 
 
 def _wanted_of(stores: object) -> dict[str, WantedCopy]:

@@ -37,6 +37,10 @@ class Changes:
     kept: tuple[Folded, ...] = ()  # The changes of each partition, where values are kept.
 
 
+class MovedStateError(StateGoneError):
+    """The batch has its state in other partitions than before: it has no changes of that."""
+
+
 class StateFollower:
     """Follows one part of the state of a checkpoint.
 
@@ -80,7 +84,7 @@ class StateFollower:
         """What a committed batch changed. Raises CheckpointError, StateGoneError."""
         batch, layout = self._batch(number)
         if self._partitions not in (None, batch.partitions):
-            raise StateGoneError(f"batch {number} has its state in other partitions than before")
+            raise MovedStateError(f"batch {number} has its state in other partitions than before")
         found: list[Folded] = []
         before: RawState = {}
         for place, part in enumerate(parts_of(batch, self.place)):

@@ -1,5 +1,7 @@
 """The metrics of a running mirror, for Prometheus: one HTTP port of this process."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from qss_core.errors import MalformedRequestError
@@ -53,9 +55,12 @@ class MirrorMetrics:
         self._rows.labels(store).inc(written.rows)
         self._batches.labels(store).inc()
         self._resyncs.labels(store).inc(written.is_whole)
+        self._read.inc(written.read_bytes)
 
-    def looked(self, batches_behind: int, behind_s: float, read_bytes: int) -> None:
-        """How far the stores are behind the query now."""
-        self._behind.set(batches_behind)
-        self._late.set(behind_s)
-        self._read.set(read_bytes)
+    def watch(self, look: Callable[[], tuple[float, float]]) -> None:
+        """Takes what finds the batches and the seconds behind; each scrape of `/metrics` asks it.
+
+        So they are true while nothing is copied, too: pods do not answer, or the copy has ended.
+        """
+        self._behind.set_function(lambda: look()[0])
+        self._late.set_function(lambda: look()[1])

@@ -11,7 +11,7 @@ import yaml
 from qss_core.errors import MalformedRequestError
 from qss_spark.state.inventory import TIMERS, Inventory, Item
 
-_KEY_SERDES = {"string": "string", "long": "int64", "integer": "int32", "short": "int16"}
+_JSON = "json"  # Each column of the state may be null, and no other serde has null.
 _NO_NAME = re.compile("[^a-z0-9]+")
 _NAME_MAX = 50
 _PARTITIONS_MAX = 84
@@ -96,12 +96,9 @@ def _store(found: Inventory, item: Item, name: str) -> FittingStore:
                 "type": "Window",
                 "window": {"size": _duration(size_ms), "retention": _duration(_retained(size_ms))},
             }
-            columns = tuple(one for one in columns if one.name != _WINDOW)
             note = "Windows older than the retention are not kept: see --keep-deleted."
     elif any(one.name == _SESSION for one in item.place.schema.value):
         note = "A Session store (type: Session) needs the gap of the query's sessions."
-    only = columns[0].type if len(columns) == 1 else None
-    serde = _KEY_SERDES.get(only, "json") if isinstance(only, str) else "json"
     return FittingStore(
         item=item,
         note=note,
@@ -110,7 +107,7 @@ def _store(found: Inventory, item: Item, name: str) -> FittingStore:
             "kind": "QueryableStateStore",
             "metadata": {"name": name},
             "spec": {
-                "store": {**kind, "key": {"serde": serde}, "value": {"serde": "json"}},
+                "store": {**kind, "key": {"serde": _JSON}, "value": {"serde": _JSON}},
                 "partitions": min(found.batch.partitions, _PARTITIONS_MAX),
             },
         },

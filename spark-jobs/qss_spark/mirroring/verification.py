@@ -51,16 +51,29 @@ def verify(
     difference if it keeps deleted ones. Raises the errors of a read.
     """
     definition = store.metadata().definition
-    expected = dict(_expected(rows.encoded(by_spark), definition))
+    expected: dict[str, Any] = {}
+    repeated: set[str] = set()
+    for key, value in _expected(rows.encoded(by_spark), definition):
+        if key in expected:
+            repeated.add(key)
+        expected[key] = value
     found = dict(_found(store, definition))
     unlike = [
         key
         for key in {**expected, **found}
-        if expected.get(key, _MISSING) != found.get(key, _MISSING)
-        and not (keep_deleted and key not in expected)
+        if key in repeated
+        or (
+            expected.get(key, _MISSING) != found.get(key, _MISSING)
+            and not (keep_deleted and key not in expected)
+        )
     ]
-    shown = tuple(_told(key, expected, found) for key in sorted(unlike)[:_SHOWN])
-    return Verdict(batch, len(expected), len(unlike), shown)
+    shown = tuple(
+        f"{key} is the key of several rows of Spark"
+        if key in repeated
+        else _told(key, expected, found)
+        for key in sorted(unlike)[:_SHOWN]
+    )
+    return Verdict(batch, by_spark.num_rows, len(unlike), shown)
 
 
 def _told(key: str, expected: dict[str, Any], found: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ def read_wanted(file: Path) -> WantedCopies:
         raise MalformedRequestError(f"{file} is larger than {_FILE_BYTES_MAX} bytes")
     try:
         wanted = msgspec.yaml.decode(text, type=WantedCopies)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise MalformedRequestError(
             f"{file}: {error}. It has the form {{writer: NAME, stores: [{{store: NAME, operator: "
             "0, part: NAME, keepDeleted: false, value: ['mean=sum/count']}, ...]}"

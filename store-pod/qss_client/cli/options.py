@@ -26,8 +26,11 @@ from qss_client.store import Store
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Isolation
 from qss_core.positions import parse_bound
+from qss_core.serdes.json import json_or_text
 from qss_core.serdes.registry import Serde, serde_of
 from qss_core.times import Times
+
+_JSON_STARTS = ("{", "[", '"')
 
 Name = Annotated[str, typer.Argument(help="the store")]
 Url = Annotated[
@@ -141,11 +144,16 @@ def key_serde(client: Store) -> Serde:
 
 
 def key_of(serde: Serde, text: str) -> Any:
-    """A key from a command line. Raises MalformedRequestError if it is not UTF-8."""
+    """A key from a command line; a JSON text needs no quotes where it is no other JSON.
+
+    Raises MalformedRequestError if it is not UTF-8, or begins as JSON and is none.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise MalformedRequestError(f"a key is written in UTF-8, not {text!r}") from error
+    if serde.name == "json" and not text.lstrip().startswith(_JSON_STARTS):
+        return json_or_text(text)
     return serde.to_json(serde.decode(serde.key_from_text(text)))
 
 

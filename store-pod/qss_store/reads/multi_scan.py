@@ -5,6 +5,7 @@ would wait for the slowest pod. The cursor has the rest after a limit or a failu
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from qss_core.errors import (
@@ -16,8 +17,10 @@ from qss_core.errors import (
     StoreError,
 )
 from qss_core.model import Ordinal, PartitionId
+from qss_core.queries.parameters import Scope
 from qss_core.queries.requests import PartitionAnswer, failure_of
 from qss_store.reads.context import ReadContext
+from qss_store.reads.early_parts import EarlyParts
 from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.request import ReadRequest
@@ -86,13 +89,34 @@ class Scan:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Rows and marks, partition by partition."""
+        early = EarlyParts(self._open, self._elsewhere())
+        try:
+            async with aclosing(self._events(early)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await early.close()
+
+    def _elsewhere(self) -> Iterable[Piece]:
+        """The pieces that other pods read meanwhile.
+
+        None for a stream, which is as fast as its reader, nor for a page, which may end earlier.
+        """
+        options, replicas = self.request.options, self.reader.pod.registry.replicas
+        is_page = self.request.limit is not None or self.request.cursor is not None
+        if self.is_streamed or is_page or options.scope is not Scope.ALL:
+            return ()
+        return (piece for piece in self.pieces if piece.partition not in replicas)
+
+    async def _events(self, early: EarlyParts) -> AsyncGenerator[Event, None]:
         failed: list[Piece] = []
         for index, piece in enumerate(self.pieces):
             rest = self.pieces[index + 1 :]
             left: Piece | None = None
             source: Source | None = None
             try:
-                source = await self._open(piece)
+                source = await early.take(piece, self.budget.rows_left)
+                source = source or await self._open(piece)
                 while (chunk := await source.more()).row_count:
                     self.budget.spend(chunk.row_count, len(chunk.data))
                     yield ScannedRows(piece.partition, chunk.data)

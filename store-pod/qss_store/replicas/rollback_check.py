@@ -71,7 +71,9 @@ class RollbackCheck:
         if view.sequence < self.completed:
             return self.completed
         # No pod drives the forgotten batch; its writer may have been told that it is committed.
-        coordinator = replica.machine.coordinator if replica.is_recovered else None
+        coordinator = replica.machine.coordinator
+        if coordinator is not None and not replica.is_recovered:
+            coordinator = None
         known = NO_SEQUENCE if coordinator is None else coordinator.decided
         if max(view.sequence, commits, known) < self.forgotten:
             return self.forgotten

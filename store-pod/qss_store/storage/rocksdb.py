@@ -42,23 +42,32 @@ from qss_store.storage.rocksdb_options import family_options
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
+_ROWS_PART = 8  # Of the cache's bytes.
 _MISSING = "key not found"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """The memory that all replicas of a pod share, in bytes, and the room on their volume."""
+    """The memory that all replicas of a pod share, in bytes, and the room on their volume.
 
-    cache: Cache
-    cache_bytes: int
+    A key that is read again is found in the cache of rows, without a search in blocks.
+    """
+
+    blocks: Cache
+    blocks_bytes: int
+    rows: Cache
     write_buffers: WriteBufferManager
     room: Room = field(default_factory=Room)
 
     @classmethod
     def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "MemoryBudget":
+        """`cache_bytes` are for blocks and rows together."""
+        rows_bytes = cache_bytes // _ROWS_PART
+        blocks_bytes = cache_bytes - rows_bytes
         return cls(
-            Cache(cache_bytes),
-            cache_bytes,
+            Cache(blocks_bytes),
+            blocks_bytes,
+            Cache(rows_bytes),
             WriteBufferManager(write_buffer_bytes, allow_stall=False),
         )
 
@@ -209,7 +218,8 @@ class RocksDbEngine:
         self._budget = budget
         self._options = partial(
             family_options,
-            cache=budget.cache,
+            blocks=budget.blocks,
+            rows=budget.rows,
             write_buffers=budget.write_buffers,
             salvages=salvages,
             compacts=compacts,
@@ -237,7 +247,7 @@ class RocksDbEngine:
     def _assert_options_took_effect(self) -> None:
         for name, family in self.column_families.items():
             capacity = family.property_int_value("rocksdb.block-cache-capacity")
-            assert capacity == self._budget.cache_bytes, f"the options of {name} were not taken"
+            assert capacity == self._budget.blocks_bytes, f"the options of {name} were not taken"
 
     def batch(self) -> RocksBatch:
         return RocksBatch(self._handles)

@@ -1,6 +1,5 @@
 """Scans over a RocksDB iterator that several scans share, a stretch of rows at a time."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import cast
@@ -15,7 +14,7 @@ from qss_store.storage.stretches import (
     STRETCH_ROWS,
     RowStretches,
     Stretch,
-    cut,
+    before,
     up_to,
 )
 
@@ -43,15 +42,19 @@ def newest(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches
 def _of_newest(
     held: Held, rows: Iterator[tuple[bytes, bytes]], lower: bytes | None, upper: bytes | None
 ) -> Iterator[Stretch]:
-    count = FIRST_STRETCH_ROWS
-    while (some := up_to(STRETCH_BYTES, islice(rows, count))).keys:
-        last_key = some.keys[-1]
-        if upper is not None and last_key >= upper:
-            if count := bisect_left(some.keys, upper):
-                yield cut(some, 0, count)
+    count, is_past = FIRST_STRETCH_ROWS, False
+    while True:
+        if upper is None:
+            some = up_to(STRETCH_BYTES, islice(rows, count))
+        else:
+            some, is_past = before(upper, islice(rows, count))
+        if some.keys:
+            yield some
+        if is_past:
             return
-        yield some
-        lower = last_key + b"\x00"
+        if not some.keys:
+            break
+        lower = some.keys[-1] + b"\x00"
         count = min(2 * count, STRETCH_ROWS)
     # These rows end silently at a damaged block; the cursor checks for one.
     yield from _forward(held, lower, upper)

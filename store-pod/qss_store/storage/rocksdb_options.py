@@ -21,7 +21,13 @@ _KEYS_PER_HASH_SLOT = 0.75
 
 
 def family_options(
-    family: str, *, cache: Cache, write_buffers: WriteBufferManager, salvages: bool, compacts: bool
+    family: str,
+    *,
+    blocks: Cache,
+    rows: Cache,
+    write_buffers: WriteBufferManager,
+    salvages: bool,
+    compacts: bool,
 ) -> Options:
     """The options of a column family; every open has to name them for every family.
 
@@ -29,7 +35,7 @@ def family_options(
     `compacts`, its files are compacted only when somebody asks for that.
     """
     table = BlockBasedOptions()
-    table.set_block_cache(cache)
+    table.set_block_cache(blocks)
     table.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)  # noqa: FBT003
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
@@ -40,6 +46,7 @@ def family_options(
     options.create_if_missing(True)  # noqa: FBT003
     options.create_missing_column_families(True)  # noqa: FBT003
     options.set_block_based_table_factory(table)
+    options.set_row_cache(rows)
     options.set_write_buffer_manager(write_buffers)
     options.set_write_buffer_size(
         _PAYLOAD_BUFFER_BYTES if family == PAYLOAD else _WRITE_BUFFER_BYTES

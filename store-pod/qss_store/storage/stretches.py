@@ -14,7 +14,7 @@ from qss_core.formats.values import RowConverter
 
 Row = tuple[bytes, bytes]
 
-FIRST_STRETCH_ROWS, STRETCH_ROWS = 16, 256  # Many scans want only a few rows.
+FIRST_STRETCH_ROWS, STRETCH_ROWS = 32, 256  # Many scans want only a few rows.
 STRETCH_BYTES = 256 * 1024  # Or one row more. Every running scan may hold a stretch.
 
 
@@ -64,6 +64,27 @@ def up_to(bytes_max: int, source: Iterable[Row]) -> Stretch:
         if left <= 0:
             break
     return Stretch(keys, rows, bytes_max - left)
+
+
+def before(upper: bytes, source: Iterable[Row]) -> tuple[Stretch, bool]:
+    """The first rows before `upper`, and whether a row behind them came.
+
+    They end with the row that reaches STRETCH_BYTES of rows: keys are counted behind the loop.
+    """
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    left = STRETCH_BYTES
+    is_past = False
+    for key, row in source:
+        if key >= upper:
+            is_past = True
+            break
+        keys.append(key)
+        rows.append(row)
+        left -= len(row)
+        if left <= 0:
+            break
+    return Stretch(keys, rows, STRETCH_BYTES - left + sum(map(len, keys))), is_past
 
 
 def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[Stretch]:

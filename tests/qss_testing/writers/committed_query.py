@@ -4,6 +4,8 @@ Its checkpoint is one that Spark wrote for `tests/contract`.
 """
 
 import json
+import os
+import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -61,6 +63,28 @@ class Query:
 
 
 @contextmanager
+def held_file(file: Path) -> Iterator[Callable[[], object]]:
+    """Holds the reader of a file until the block ends; the function waits for it to begin."""
+    data = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    opened: list[int] = []
+
+    def wait_for_reader() -> None:
+        opened.append(os.open(file, os.O_WRONLY))
+
+    try:
+        yield wait_for_reader
+    finally:
+        if not opened:
+            wait_for_reader()
+        file.unlink()
+        file.write_bytes(data)  # For later readers.
+        with os.fdopen(opened[0], "wb") as writing:
+            writing.write(data)
+
+
+@contextmanager
 def copying(
     cluster: PodCluster,
     query: Query,
@@ -98,6 +122,14 @@ def rows_in(cluster: PodCluster) -> dict[str, Any]:
     """All rows, by the JSON of their keys."""
     with Store(cluster.url, cluster.store) as store:
         return {json.dumps(row.key): row.value for row in store.range()}
+
+
+def shown_metrics(port: int) -> dict[str, float]:
+    """The samples of `/metrics`, by their names and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    lines = (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    return {name: float(value) for name, value in lines}
 
 
 def members(value: Any) -> Any:

@@ -59,20 +59,17 @@ def test_every_store_is_a_valid_resource_with_a_name_of_its_own(
     assert all(one.startswith("my-query-1") for one in names)
 
 
-def test_keys_of_one_column_have_its_serde_and_several_are_json(printed: Printed) -> None:
-    _, documents = printed("processor-rocksdb")
-    serdes = {one["metadata"]["name"]: one["spec"]["store"]["key"]["serde"] for one in documents}
-    assert serdes == {
-        "my-query-1-delays": "string",
-        "my-query-1-last": "string",
-        "my-query-1-ports": "json",
-    }
+@pytest.mark.parametrize("name", ["processor-rocksdb", "dedup-hdfs", "windows-hdfs"])
+def test_keys_are_json_since_each_column_of_the_state_may_be_null(
+    printed: Printed, name: str
+) -> None:
+    _, documents = printed(name)
+    assert {one["spec"]["store"]["key"]["serde"] for one in documents} == {"json"}
 
 
 def test_windows_have_the_size_of_the_query_and_sessions_a_note(printed: Printed) -> None:
     text, (window,) = printed("windows-hdfs")
     assert window["spec"]["store"]["window"] == {"size": "30s", "retention": "24h"}
-    assert window["spec"]["store"]["key"] == {"serde": "string"}
     assert text.startswith("# Windows older than the retention are not kept")
     text, (session,) = printed("sessions-rocksdb")
     assert session["spec"]["store"]["type"] == "KeyValue"
@@ -93,6 +90,22 @@ def test_the_file_of_the_copies_names_each_part_and_its_store(
         ("q-left", 0, "left"),
         ("q-right", 0, "right"),
     ]
+
+
+def test_no_file_is_left_where_one_of_them_cannot_be_made(
+    checkpoint: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A second try would be refused for the file that the first one left."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-query-1-mirror.yaml").touch()
+    with pytest.raises(SystemExit) as ended:
+        main(["mirror", str(checkpoint("dedup-hdfs")), "--up"])
+    assert ended.value.code == 2
+    assert "my-query-1-mirror.yaml cannot be made: File exists" in capsys.readouterr().err
+    assert not (tmp_path / "my-query-1-stores.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,13 @@ def test_the_keys_of_a_map_and_of_timers_have_the_grouping_key_and_their_own() -
             b'"2026-01-01T00:00:00.500000"',
         ),
         (pa.binary(), b"\x00\xff", b'"AP8="'),
+        (pa.timestamp("us", "UTC"), 253_402_300_800_000_000, b'"+10000-01-01T00:00:00Z"'),
+        (pa.timestamp("us"), (1 << 63) - 1, b'"+294247-01-10T04:00:54.775807"'),
+        (pa.timestamp("us"), -62_198_755_200_000_000, b'"-0001-01-01T00:00:00"'),
+        (pa.date32(), 2_932_897, b'"+10000-01-01"'),
+        (pa.date32(), -719_528, b'"0000-01-01"'),
+        (pa.list_(pa.date32()), [2_932_896, None], b'["9999-12-31",null]'),
+        (pa.map_(pa.float64(), pa.int8()), [(math.nan, 1), (0.5, 2)], b'{"NaN":1,"0.5":2}'),
         (pa.float64(), math.nan, b"null"),
         (pa.list_(pa.string()), ["\u00e4", None], '["ä",null]'.encode()),
         (pa.map_(pa.string(), pa.int64()), [("one", 1), ("two", None)], b'{"one":1,"two":null}'),
@@ -112,6 +119,47 @@ def test_values_are_json_that_loses_nothing_but_what_json_lacks(
     assert rows_of(KEY, held, [({"k": "a"}, {"v": value})]) == {b"a": b'{"v":' + shown + b"}"}
 
 
+def test_keys_that_are_no_numbers_differ() -> None:
+    """Spark has a group for each of them, and one for null."""
+    keys = (0.5, math.nan, math.inf, -math.inf, None)
+    for kind, more, shown in (
+        (pa.float64(), {}, "{}"),
+        (pa.float32(), {"n": 1}, '{{"k":{},"n":1}}'),
+    ):
+        key = pa.struct([("k", kind), *((name, pa.int64()) for name in more)])
+        rows = [({"k": one, **more}, {"n": 1}) for one in keys]
+        assert sorted(rows_of(key, VALUE, rows, key_serde="json")) == sorted(
+            shown.format(text).encode()
+            for text in ("0.5", '"NaN"', '"Infinity"', '"-Infinity"', "null")
+        )
+    plain = pa.struct([("k", pa.float64())])
+    rows = [({"k": one}, {"n": 1}) for one in (math.nan, math.inf)]
+    assert len(rows_of(plain, VALUE, rows, key_serde="float64")) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "definition", "said"),
+    [
+        (pa.string(), None, {}, "key column k .*string expected, got null.* serde json"),
+        (pa.int64(), None, {"key_serde": "int64"}, "key column k .*int64 expected, got null"),
+        (pa.int64(), 1 << 40, {"key_serde": "int32"}, "key column k .*1099511627776 is no int32"),
+        (pa.string(), "a", {"value_serde": "int16"}, "value column n .*1000000 is no int16"),
+    ],
+)
+def test_rows_that_a_store_does_not_take_are_refused_by_their_column(
+    kind: pa.DataType, key: Any, definition: dict[str, Any], said: str
+) -> None:
+    keys = pa.struct([("k", kind)])
+    made = StoreRows(make_definition(4, **definition), keys, VALUE)
+    whole = pa.table(
+        {"key": pa.array([{"k": key}], keys), "value": pa.array([{"n": 1_000_000}], VALUE)}
+    )
+    with pytest.raises(MalformedRequestError, match=said):
+        made.check(whole)
+    with pytest.raises(MalformedRequestError, match=said):
+        list(made.groups(whole, pa.array([], keys), whole.slice(0, 0)))
+
+
 def test_a_list_is_an_array_of_its_elements() -> None:
     held = pa.list_(pa.struct([("d", pa.float64())]))
     assert rows_of(KEY, held, [({"k": "a"}, [{"d": 0.5}, {"d": None}])]) == {
@@ -123,7 +171,7 @@ def test_the_only_column_of_a_value_is_the_value_of_a_store_without_json() -> No
     assert rows_of(KEY, VALUE, [({"k": "a"}, {"n": 7})], value_serde="int64") == {
         b"a": (7).to_bytes(8, "big")
     }
-    with pytest.raises(MalformedRequestError, match="a value of the state is null"):
+    with pytest.raises(MalformedRequestError, match=r"the value column n .* got null.* serde json"):
         rows_of(KEY, VALUE, [({"k": "a"}, {"n": None})], value_serde="int64")
 
 

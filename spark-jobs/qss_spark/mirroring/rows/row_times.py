@@ -13,6 +13,7 @@ from qss_client.chunks.chunk_schema import TIME_COLUMNS
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.quantities import shown_duration
+from qss_spark.mirroring.rows.json_values import json_of, python_of
 
 _WINDOW, _SESSION_WINDOW, _SESSION_START = "window", "session_window", "sessionStartTime"
 _MS_US = 1000
@@ -172,7 +173,10 @@ def _milliseconds(times: pa.Array, name: str, member: str) -> pa.Array:
     of_ms = pc.divide(of_us, _MS_US)
     wrong = pc.or_(pc.less(of_us, 0), pc.not_equal(pc.multiply(of_ms, _MS_US), of_us))
     if times.null_count or pc.any(wrong).as_py():
-        refused = times.filter(pc.fill_null(wrong, True))[0].as_py()  # noqa: FBT003
+        first = times.filter(pc.fill_null(wrong, True)).slice(0, 1)  # noqa: FBT003
+        to_json = json_of(times.type)
+        assert to_json is not None, "a time is no JSON"
+        refused = to_json(*python_of(first))
         raise MalformedRequestError(
             f"the column {name} has the {member} {refused}: times of a store are whole "
             f"milliseconds since 1970. Cut the times in the query (date_trunc), or {_INSTEAD}"

@@ -18,9 +18,9 @@ from qss_client.chunks.chunk import Slice, encode_slice
 from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
-from qss_core.serdes.registry import serde_of
+from qss_core.serdes.registry import Serde, serde_of
 from qss_spark.mirroring.rows.computed_values import ComputedValues
-from qss_spark.mirroring.rows.json_values import json_of
+from qss_spark.mirroring.rows.json_values import json_of, python_of
 from qss_spark.mirroring.rows.row_times import row_times
 
 _JSON, _STRING = "json", "string"
@@ -81,7 +81,7 @@ class StoreRows:
         columns = _flat_type(self._times.key)
         self._is_nested = _is_nested(self._times.key)
         self._is_json_key = definition.key_serde == _JSON
-        self._key_json, self._value_json = json_of(columns), json_of(value)
+        self._key_json, self._value_json = json_of(columns, is_key=True), json_of(value)
         only = columns.field(0).type if columns.num_fields == 1 and not self._is_nested else None
         self._is_text = definition.key_serde == _STRING and only == pa.string()
         if columns.num_fields != 1 and not self._is_json_key:
@@ -90,6 +90,7 @@ class StoreRows:
                 f"the keys have the columns {names}: the store needs key serde {_JSON}, not "
                 f"{definition.key_serde}"
             )
+        self._key_column = "" if self._is_json_key else columns.field(0).name
         self._is_json = definition.value_serde == _JSON
         if not self._is_json and not (pa.types.is_struct(value) and value.num_fields == 1):
             raise MalformedRequestError(
@@ -98,9 +99,15 @@ class StoreRows:
             )
 
     def check(self, rows: pa.Table) -> None:
-        """Raises MalformedRequestError for rows whose times the store does not take."""
-        for batch in rows.to_batches():
-            self._times.times_of(batch.column("key"), batch.column("value"))
+        """Raises MalformedRequestError for rows whose times, key or value no store row has."""
+        for batch in rows.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            keys, values = batch.column("key"), batch.column("value")
+            self._times.times_of(keys, values)
+            left = self._times.keys_of(keys)
+            if not self._is_json_key and not (self._is_text and not left.field(0).null_count):
+                self._encoded_keys(left)
+            if not self._is_json:
+                self._encoded_values(values)
 
     def groups(
         self, changed: pa.Table, deleted: pa.StructArray, before: pa.Table
@@ -162,10 +169,10 @@ class StoreRows:
         if self._is_text and not (text := keys.field(0)).null_count:
             found: list[bytes] = text.cast(pa.binary()).to_pylist()
             return found
-        flat = [self._flat(key) for key in keys.to_pylist()]
+        flat = [self._flat(key) for key in python_of(keys)]
         if self._is_json_key:
             return [_ENCODE(one) for one in flat]
-        return [self._key.encode(self._key.from_json(one)) for one in flat]
+        return [_encoded(one, self._key, f"the key column {self._key_column}") for one in flat]
 
     def _flat(self, key: dict[str, Any]) -> Any:
         """The only column of a key, or its columns by their names."""
@@ -180,7 +187,7 @@ class StoreRows:
         return next(iter(columns.values())) if len(columns) == 1 else columns
 
     def _encoded_values(self, values: pa.Array) -> list[bytes]:
-        shown = (values if self._computed is None else self._computed.of(values)).to_pylist()
+        shown = python_of(values if self._computed is None else self._computed.of(values))
         if self._value_json is not None:
             shown = list(map(self._value_json, shown))
         if self._is_json:
@@ -188,13 +195,8 @@ class StoreRows:
         return [self._only(one) for one in shown]
 
     def _only(self, value: dict[str, Any]) -> bytes:
-        (only,) = value.values()
-        if only is None:
-            raise MalformedRequestError(
-                f"a value of the state is null, and the serde {self._value.name} has no null: give "
-                f"the store value serde {_JSON}"
-            )
-        return self._value.encode(self._value.from_json(only))
+        ((column, only),) = value.items()
+        return _encoded(only, self._value, f"the value column {column}")
 
     def _slices(self, rows: _Rows) -> list[Slice]:
         """One slice for each partition, its rows in the order of their keys."""
@@ -225,6 +227,17 @@ def _grown(old: Iterable[_Id], new: Iterable[_Id]) -> list[_Id]:
         for key, start, end in old
         if any(first <= start and end <= last for first, last in by_key.get(key, ()))
     ]
+
+
+def _encoded(value: Any, serde: Serde, column: str) -> bytes:
+    """The bytes of a column. Raises MalformedRequestError for what the serde does not have."""
+    try:
+        return serde.encode(serde.from_json(value))
+    except MalformedRequestError as error:
+        raise MalformedRequestError(
+            f"{column} of the state has a row that the store does not take ({error.message}): a "
+            f"store with the serde {_JSON} for it takes all rows"
+        ) from error
 
 
 # --- Columns

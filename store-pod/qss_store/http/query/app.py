@@ -52,6 +52,8 @@ def make_query_app(
             *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
         ]
     )
-    app[FAST_PATH] = QueryFastPath(reader, guard, pod.metrics.requests, handlers.timed, callers)
+    app[FAST_PATH] = QueryFastPath(
+        reader, guard, pod.metrics.requests, scans, handlers.timed, callers
+    )
     add_routes(app, handlers, QUERY_ROUTES)
     return app

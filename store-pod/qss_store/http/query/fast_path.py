@@ -18,6 +18,7 @@ from qss_store.http.browsers import Callers
 from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.query.point import plan_point, state_headers
+from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.reads.context import ReadContext
 from qss_store.reads.get_many import BatchGet
@@ -26,12 +27,18 @@ from qss_store.reads.scans import replica_reads as local
 from qss_store.runtime.metrics import RequestMetrics
 
 POINT_ROUTE = "/state/stores/{store}/{key}"
+RANGE_ROUTE = "/state/stores/{store}"
 MANY_ROUTE = "/state/get/{store}"
 
 _GETS = {
     b"GET /state/stores/": POINT_ROUTE,
     b"GET /state/windows/": "/state/windows/{store}/{key}",
     b"GET /state/sessions/": "/state/sessions/{store}/{key}",
+}
+_SCANS = {
+    b"GET /state/stores/": RANGE_ROUTE,
+    b"GET /state/windows/": "/state/windows/{store}",
+    b"GET /state/sessions/": "/state/sessions/{store}",
 }
 _MANY = b"POST /state/get/"
 _WORD_AT = len(b"GET /state/")
@@ -42,7 +49,7 @@ _BLOCK_BYTES_MAX = 4096
 _BLOCKS_MAX = 256
 # Bytes of a key or store in a path that need no escape. No dot: `.` and `..` are not keys.
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
-_PLAIN_QUERY = _PLAIN + b"=&:."
+_PLAIN_QUERY = _PLAIN + b"=&:.,"
 # Headers that do not change the answer, besides those that are checked.
 _IGNORED = frozenset(
     (b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type")
@@ -77,13 +84,15 @@ class QueryFastPath:
         reader: ReadContext,
         guard: Guard | None,
         metrics: RequestMetrics,
+        scans: ScanApi,
         timed: TimedApi,
         callers: Callers | None,
     ) -> None:
-        """Answers from `reader` and `timed` the requests that `guard` or `callers` admit."""
+        """Answers what `guard` or `callers` admit, from `reader`, `scans` and `timed`."""
         self._reader = reader
         self._guard = guard
         self._metrics = metrics
+        self._scans = scans
         self._timed = timed
         self._callers = callers
         self._options = ReadOptions()
@@ -102,7 +111,9 @@ class QueryFastPath:
             head = self._head(data[end + len(_VERSION) :]) if end > 0 else None
             if head is None or head.body_bytes:
                 return None
-            return Frame(data[len(start) : end], head, b"", _GETS[start])
+            target = data[len(start) : end]
+            routes = _GETS if b"/" in target.partition(b"?")[0] else _SCANS
+            return Frame(target, head, b"", routes[start])
         if data.startswith(_MANY):
             end = data.find(_VERSION, len(_MANY), _TARGET_BYTES_MAX)
             body_at = data.find(_END, end) + len(_END) if end > 0 else 0
@@ -159,7 +170,7 @@ class QueryFastPath:
             return self._point(frame.target)
         if frame.route == MANY_ROUTE:
             return self._many(frame)
-        return self._rows_of_key(frame)
+        return self._rows(frame)
 
     def _point(self, target: bytes) -> tuple[bytes, bytes] | None:
         store, slash, key = target.partition(b"/")
@@ -206,16 +217,20 @@ class QueryFastPath:
         turns.end()
         return None if body is None else (_JSON_HEAD, body)
 
-    def _rows_of_key(self, frame: Frame) -> tuple[bytes, bytes] | None:
+    def _rows(self, frame: Frame) -> tuple[bytes, bytes] | None:
         path, _, query = frame.target.partition(b"?")
         store, slash, key = path.partition(b"/")
-        if not slash or not key or (store + key).translate(None, _PLAIN):
+        is_plain = not (store + key).translate(None, _PLAIN)
+        if not is_plain or query.translate(None, _PLAIN_QUERY) or (slash and not key):
             return None
-        if query.translate(None, _PLAIN_QUERY):
-            return None
-        body = self._timed.of_key_at_once(
-            frame.route.split("/")[2], store.decode(), key.decode(), query.decode()
-        )
+        what = frame.route.split("/")[2]
+        name, asked = store.decode(), query.decode()
+        if slash:
+            body = self._timed.of_key_at_once(what, name, key.decode(), asked)
+        elif frame.route == RANGE_ROUTE:
+            body = self._scans.at_once(name, asked)
+        else:
+            body = self._timed.of_keys_at_once(what, name, asked)
         return None if body is None else (_JSON_HEAD, body)
 
     def _date_now(self) -> bytes:

@@ -1,49 +1,113 @@
-"""Reads rows of one local partition as one JSON document, for the fast path."""
+"""Reads a few rows of this pod's replicas as one JSON document, for the fast path."""
 
-from qss_core.model import PartitionId
+from collections.abc import Sequence
+from functools import partial
+
 from qss_store.http.query.streams import scan_document
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
 from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.plans.keys import ScanPlan
+from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.request import ReadRequest
-from qss_store.reads.routing.admission import read
+from qss_store.reads.routing.admission import Reading, read
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.open_scan import open_scan
-from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX
+from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX, FewRows, read_few
+from qss_store.runtime.metrics import Metrics
+
+_FEW_ROWS = 128  # So few rows take less time than the ordinary way adds, so they wait for no turn.
 
 
 def rows_at_once(
-    reader: ReadContext, request: ReadRequest[RowsPlan], partition: PartitionId
+    reader: ReadContext, request: ReadRequest[RowsPlan], pieces: Sequence[Piece]
 ) -> bytes | None:
-    """The document that a scan of the partition answers, from its first row on.
+    """The document that a scan of the pieces answers.
 
-    None if the rows do not fit in a chunk, or the answer has more than rows and their state. Raises
-    StoreError if this pod's replica may not answer now.
+    None if the rows do not fit in a chunk, or the answer has more than rows and their states.
+    Raises StoreError if a replica of this pod may not answer now.
     """
-    codec, plan, limit = request.codec, request.plan, request.limit
-    rows_max = reader.settings.rows_default if limit is None else limit
-    fits = 0 < rows_max <= min(SCAN_ROWS_MAX, reader.settings.rows_per_answer_max)
-    if not fits or request.options.execution_info or request.cursor is not None:
+    plan, limit, settings = request.plan, request.limit, reader.settings
+    left = settings.rows_default if limit is None else limit
+    fits = 0 < left <= min(SCAN_ROWS_MAX, settings.rows_per_answer_max)
+    if not fits or request.options.execution_info or _is_by_time(plan):
         return None
-    start, encoder, metrics = Piece(partition), JsonRows(codec, plan), reader.pod.metrics
-    reading, scan = read(
-        reader.pod,
-        partition,
-        request,
-        lambda state: open_scan(state, plan, start, encoder, metrics),
-    )
+    turns = reader.pod.turns
+    at_once = min(left, _FEW_ROWS) if turns.is_spent else left
+    turns.begin()
     try:
-        chunk = scan.take(rows_max)
-        is_over = scan.is_over
+        return _document(reader, request, pieces, left, at_once)
+    finally:
+        turns.end()
+
+
+def _document(
+    reader: ReadContext,
+    request: ReadRequest[RowsPlan],
+    pieces: Sequence[Piece],
+    left: int,
+    at_once: int,
+) -> bytes | None:
+    """As `rows_at_once`: up to `left` rows are asked for; None if there are more than `at_once`."""
+    plan, pod = request.plan, reader.pod
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    answers: list[bytes] = []
+    rest: Sequence[Piece] = ()
+    for index, piece in enumerate(pieces):
+        produce = partial(_first_rows, plan=plan, start=piece, rows_max=left, metrics=pod.metrics)
+        reading, found = read(pod, piece.partition, request, produce, piece.sequence)
+        count = 0 if found is None else len(found.keys)
+        if found is None or count > at_once or (count < left and not found.is_over):
+            return None
+        left -= count
+        at_once -= count
+        keys += found.keys
+        rows += found.rows
+        members = bytes(reader.answer_json(reading))[1:]
+        end = b"true" if found.is_over else b"false"
+        answers.append(b'"%d":{"end":%b,%b' % (piece.partition, end, members))
+        if not left or not found.is_over:
+            sequence = reading.view.sequence
+            cut = () if found.is_over else (Piece(piece.partition, found.last_key, sequence),)
+            rest = (*cut, *pieces[index + 1 :])
+            break
+    encoded = [JsonRows(request.codec, plan).of_rows(keys, rows)] if keys else []
+    cursor = encode_cursor(rest, plan, request.codec)
+    return b"".join(scan_document(encoded, b"{%b}" % b",".join(answers), cursor))
+
+
+def _first_rows(
+    state: Reading, plan: RowsPlan, start: Piece, rows_max: int, metrics: Metrics
+) -> FewRows | None:
+    """Up to `rows_max` rows; None if they do not fit in a chunk. All are encoded with one call."""
+    if isinstance(plan, ScanPlan):
+        return read_few(state, plan, start, rows_max)
+    gathered = _Gathered()
+    scan = open_scan(state, plan, start, gathered, metrics)
+    try:
+        scan.take(rows_max)
+        return FewRows(gathered.keys, gathered.rows, scan.is_over, scan.last_key)
     finally:
         scan.close()
-    if not is_over and chunk.row_count < rows_max:
-        return None
-    left = () if is_over else (Piece(partition, scan.last_key, scan.sequence),)
-    answer = b'"%d":{"end":%b,%b' % (
-        partition,
-        b"true" if is_over else b"false",
-        bytes(reader.answer_json(reading))[1:],
-    )
-    rows = [chunk.data] if chunk.row_count else []
-    return b"".join(scan_document(rows, b"{%b}" % answer, encode_cursor(left, plan, codec)))
+
+
+class _Gathered:
+    """Takes the rows of a scan instead of an encoder."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.rows: list[bytes] = []
+
+    def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
+        self.keys += row_keys
+        self.rows += rows
+        return b""
+
+    def of_lines(self, lines: Sequence[bytes]) -> bytes:
+        raise NotImplementedError("rows of other pods do not come here")
+
+
+def _is_by_time(plan: RowsPlan) -> bool:
+    """Whether the rows of all partitions are merged."""
+    return isinstance(plan, TimedPlan) and plan.by_time

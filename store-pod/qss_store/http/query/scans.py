@@ -3,6 +3,7 @@
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TypeVar
 
 from aiohttp import hdrs, web
@@ -19,6 +20,7 @@ from qss_core.queries.parameters import (
 from qss_store.http.content_types import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.middleware import MEMORY
 from qss_store.http.query.arrow import ArrowEncoder
+from qss_store.http.query.fast_rows import rows_at_once
 from qss_store.http.query.streams import (
     Collected,
     EventSource,
@@ -37,7 +39,7 @@ from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
-from qss_store.reads.plans.keys import plan_scan
+from qss_store.reads.plans.keys import ScanPlan, plan_scan
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.budget import ReadBudget
@@ -48,6 +50,8 @@ from qss_store.reads.time_scan import TimeScan
 MEDIA = (JSON, NDJSON, ARROW)
 SendJson = Callable[[web.Request, Collected], Awaitable[web.StreamResponse]]
 Plan = TypeVar("Plan", bound=RowsPlan)
+_ASKED_MAX = 256
+_ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or bound, rarely repeated.
 _OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
 
 
@@ -61,10 +65,25 @@ class ScanApi:
         self._slots = {scope: StreamSlots(streams_max) for scope in Scope}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        codec = self._reader.codec(request.match_info["store"])
-        parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
-        read = rows_request(codec, plan_scan(parameters, codec), options_of(parameters), parameters)
+        store, query = request.match_info["store"], request.rel_url.raw_query_string
+        read, parameters = self._asked(store, query)
         return await self.answer(request, read, peer_requests(request, parameters))
+
+    def at_once(self, store: str, query: str) -> bytes | None:
+        """The JSON of a range's rows; None if the ordinary way has to answer."""
+        read, _ = self._asked(store, query)
+        return self.read_at_once(read)
+
+    def read_at_once(self, read: ReadRequest[RowsPlan]) -> bytes | None:
+        """The JSON that `answer` sends; None if the ordinary way has to answer."""
+        if self._slots[read.options.scope].is_full:
+            return None
+        return rows_at_once(self._reader, read, pieces_of(self._reader, read))
+
+    def _asked(self, store: str, query: str) -> tuple[ReadRequest[ScanPlan], dict[str, str]]:
+        codec = self._reader.codec(store)
+        parameters, options = asked(query, SCAN_PARAMETERS)
+        return rows_request(codec, plan_scan(parameters, codec), options, parameters), parameters
 
     async def answer(
         self,
@@ -111,7 +130,7 @@ class ScanApi:
             return TimeScan(
                 reader=self._reader,
                 request=ReadRequest(read.codec, plan, read.options),
-                pieces=self._pieces(read),
+                pieces=pieces_of(self._reader, read),
                 budget=budget,
                 encoder=encoder,
                 make_peer_request=make_peer_request,
@@ -120,27 +139,12 @@ class ScanApi:
         return Scan(
             reader=self._reader,
             request=read,
-            pieces=self._pieces(read),
+            pieces=pieces_of(self._reader, read),
             budget=self._budget(request, read, is_json=is_json),
             encoder=encoder,
             is_streamed=not is_json,
             make_peer_request=make_peer_request,
         )
-
-    def _pieces(self, read: ReadRequest[RowsPlan]) -> tuple[Piece, ...]:
-        """The partitions to read, from the cursor if there is one. Raises MalformedCursorError."""
-        codec, options = read.codec, read.options
-        if read.cursor is None:
-            partitions = self._reader.partitions(options, codec)
-            # A cursor cannot continue with a partition that the store does not have, so the first
-            # page reports such partitions, whatever its limit.
-            missing_first = sorted(partitions, key=lambda number: number < codec.partitions)
-            return tuple(Piece(partition) for partition in missing_first)
-        pieces = decode_cursor(read.cursor, read.plan, codec)
-        wanted = options.partitions
-        if wanted is not None and any(piece.partition not in wanted for piece in pieces):
-            raise MalformedCursorError("the cursor has partitions that the request does not name")
-        return pieces
 
     def _budget(
         self, request: web.Request, read: ReadRequest[RowsPlan], *, is_json: bool
@@ -176,6 +180,36 @@ class ScanApi:
                 f"limit: a page with orderBy=time has up to {rows_max} rows; follow the cursor",
                 limit=rows_max,
             )
+
+
+def asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
+    """The parameters and options of a query string. They are cached: do not change them."""
+    ask = remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
+    return ask(query, allowed)
+
+
+def _parsed(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
+    parameters = parse_parameters(query, allowed)
+    return parameters, options_of(parameters)
+
+
+remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
+
+
+def pieces_of(reader: ReadContext, read: ReadRequest[RowsPlan]) -> tuple[Piece, ...]:
+    """The partitions to read, from the cursor if there is one. Raises MalformedCursorError."""
+    codec, options = read.codec, read.options
+    if read.cursor is None:
+        partitions = reader.partitions(options, codec)
+        # A cursor cannot continue with a partition that the store does not have, so the first page
+        # reports such partitions, whatever its limit.
+        missing_first = sorted(partitions, key=lambda number: number < codec.partitions)
+        return tuple(Piece(partition) for partition in missing_first)
+    pieces = decode_cursor(read.cursor, read.plan, codec)
+    wanted = options.partitions
+    if wanted is not None and any(piece.partition not in wanted for piece in pieces):
+        raise MalformedCursorError("the cursor has partitions that the request does not name")
+    return pieces
 
 
 def rows_request(

@@ -41,6 +41,11 @@ class StreamSlots:
         self._free = streams_max
         self._max = streams_max
 
+    @property
+    def is_full(self) -> bool:
+        """Whether all slots are taken now."""
+        return self._free == 0
+
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Holds one slot. Raises OverloadedError if none is free."""

@@ -6,14 +6,13 @@ key, or merged by time.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import msgspec
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_core.model import PartitionId, StoreType
-from qss_core.queries.parameters import ReadOptions, options_of, parse_parameters
+from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.timed_parameters import (
     SESSION_KEY_PARAMETERS,
     SESSION_PARAMETERS,
@@ -23,9 +22,8 @@ from qss_core.queries.timed_parameters import (
 )
 from qss_store.http.content_types import negotiate
 from qss_store.http.path_keys import key_text
-from qss_store.http.query.fast_rows import rows_at_once
 from qss_store.http.query.point import PointApi, PointAsk, media_of_values
-from qss_store.http.query.scans import ScanApi, peer_requests, rows_request
+from qss_store.http.query.scans import ScanApi, asked, peer_requests, rows_request
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
@@ -39,8 +37,6 @@ from qss_store.reads.plans.times import (
 )
 from qss_store.reads.request import ReadRequest
 
-_ASKED_MAX = 256
-_ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or bound, rarely repeated.
 _PlanOne = Callable[[dict[str, str], Codec, bytes], PointPlan]
 _PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
 
@@ -117,7 +113,17 @@ class TimedApi:
         if kind.exact & parameters.keys():
             return None
         read, partition = _rows_of_key(kind, codec, key, parameters, options)
-        return rows_at_once(self._reader, read, partition)
+        here = replace(options, partition=None, partitions=(partition,))
+        read = msgspec.structs.replace(read, options=here)
+        return self._scans.read_at_once(read)
+
+    def of_keys_at_once(self, what: str, store: str, query: str) -> bytes | None:
+        """The JSON of the rows of many keys; None if the ordinary way has to answer."""
+        kind = _KINDS[what]
+        codec = self._checked(store, kind)
+        parameters, options = asked(query, kind.parameters)
+        read = rows_request(codec, kind.plan_many(parameters, codec, None), options, parameters)
+        return self._scans.read_at_once(read)
 
     def _checked(self, store: str, kind: _Kind) -> Codec:
         codec = self._reader.codec(store)
@@ -127,20 +133,6 @@ class TimedApi:
                 "store"
             )
         return codec
-
-
-def asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
-    """The parameters and options of a query string. They are cached: do not change them."""
-    ask = remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
-    return ask(query, allowed)
-
-
-def _parsed(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
-    parameters = parse_parameters(query, allowed)
-    return parameters, options_of(parameters)
-
-
-remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
 
 
 def _rows_of_key(

@@ -4,7 +4,7 @@ A writer for single rows takes three times as long, mostly for the calls.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
@@ -14,8 +14,8 @@ from qss_core.errors import MalformedBytesError
 from qss_core.formats.values import TIMESTAMP_BYTES, Format
 from qss_core.model import PartitionId
 from qss_core.queries.requests import KeyStatus
-from qss_core.serdes.contract import Serde
 from qss_store.reads.codec import Codec, make_row_writer
+from qss_store.reads.encode.objects import show_of
 
 _FOUND = KeyStatus.FOUND.value
 
@@ -49,21 +49,10 @@ def _timestamped(
 ) -> list[Any]:
     kept = [*rows]
     # `map` throughout: a Python loop would cost as much as all the rest.
-    values: Iterable[Any] = [row[TIMESTAMP_BYTES:] for row in kept]
-    if codec.value.name != "bytes":  # msgspec encodes bytes as base64.
-        values = map(_objects_of(codec.value), values)
+    values = show_of(codec.value)([row[TIMESTAMP_BYTES:] for row in kept])
     try:
         stamps = struct.unpack(f">{len(kept)}q", b"".join([row[:TIMESTAMP_BYTES] for row in kept]))
     except struct.error as error:
         raise MalformedBytesError("a row ends inside its timestamp") from error
-    keys_shown = map(_objects_of(codec.key), keys)
+    keys_shown = show_of(codec.key)([*keys])
     return [*map(_Timestamped, keys_shown, values, stamps, repeat(partition))]
-
-
-def _objects_of(serde: Serde) -> Callable[[bytes], Any]:
-    """Makes the function (stored bytes) -> object to encode as the serde's JSON."""
-    if serde.name == "string":
-        return bytes.decode
-    if serde.name == "bytes":
-        return bytes  # It returns the same object.
-    return lambda data: msgspec.Raw(serde.json_bytes(data))

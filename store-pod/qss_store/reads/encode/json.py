@@ -3,23 +3,21 @@
 The bytes equal those of the writers of single rows (codec.py, timed_rows.py).
 """
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import msgspec
 
 from qss_core.formats.timed_keys import STILL_VALID
+from qss_core.formats.values import TIMESTAMP_BYTES, Format
 from qss_core.model import StoreType
-from qss_core.serdes.contract import Serde
-from qss_core.text import decode_text
 from qss_core.times import Times, time_writer
 from qss_store.reads.codec import Codec, headers_json
-from qss_store.reads.encode.columns import Columns, Numbers, make_take_apart
+from qss_store.reads.encode.columns import Columns, Numbers, TakeApart, make_take_apart
+from qss_store.reads.encode.objects import Show, show_of
 from qss_store.reads.plans.dispatch import RowsPlan
-
-# Makes the objects to encode of many stored values.
-_Show = Callable[[Sequence[bytes]], Iterable[Any]]
 
 _TIMES = {
     StoreType.KEY_VALUE: (),
@@ -72,7 +70,7 @@ def _make_lines(
 ) -> Callable[[Sequence[bytes], Sequence[bytes]], list[msgspec.Struct]]:
     shape, names = plan.shape, _TIMES[codec.type]
     take_apart = make_take_apart(codec, shape)
-    show_key, show_value = _show_of(codec.key), _show_of(codec.value)
+    show_key, show_value = show_of(codec.key), show_of(codec.value)
     show_times = _show_times_of(getattr(plan, "times", Times.MILLIS))
     members = ["key", *names]
     members += ["sequence"] if codec.retain_duplicates else []
@@ -80,6 +78,9 @@ def _make_lines(
     members += ["timestamp"] if shape.timestamp else []
     members += ["headers"] if shape.headers else []
     line = _line_type(tuple(members))
+
+    if _is_usual(codec, plan):
+        return partial(_usual_lines, line, show_key, show_value, take_apart)
 
     def shown(columns: Columns) -> Iterable[Iterable[Any]]:
         yield show_key(columns.keys.listed())
@@ -96,27 +97,34 @@ def _make_lines(
     return lambda row_keys, rows: list(map(line, *shown(take_apart(row_keys, rows))))
 
 
+def _is_usual(codec: Codec, plan: RowsPlan) -> bool:
+    """Whether the lines have a key, a value and a timestamp, from rows in the usual format."""
+    is_plain = codec.type is StoreType.KEY_VALUE and codec.format is Format.Timestamped
+    in_millis = getattr(plan, "times", Times.MILLIS) is Times.MILLIS
+    return is_plain and in_millis and plan.shape.timestamp and not plan.shape.headers
+
+
+def _usual_lines(
+    line: type[msgspec.Struct],
+    show_key: Show,
+    show_value: Show,
+    take_apart: TakeApart,
+    row_keys: Sequence[bytes],
+    rows: Sequence[bytes],
+) -> list[msgspec.Struct]:
+    """The lines without the arrays of columns, which take longer."""
+    heads = b"".join([row[:TIMESTAMP_BYTES] for row in rows])
+    if len(heads) != TIMESTAMP_BYTES * len(rows):
+        take_apart(row_keys, rows)  # It raises the error of the row that is too short.
+    stamps = struct.unpack(f">{len(rows)}q", heads)
+    values = show_value([row[TIMESTAMP_BYTES:] for row in rows])
+    return list(map(line, show_key(row_keys), values, stamps))
+
+
 @lru_cache(maxsize=64)  # Enough for all shapes of one store in all its formats.
 def _line_type(members: tuple[str, ...]) -> type[msgspec.Struct]:
     # Lines are in no reference cycles, so the garbage collector need not track them.
     return msgspec.defstruct("Line", [(name, Any) for name in members], gc=False)
-
-
-def _show_of(serde: Serde) -> _Show:
-    """msgspec encodes bytes and texts itself; values of other types are given as JSON."""
-    if serde.name == "bytes":
-        return lambda data: data
-    if serde.name == "string":
-        return _texts
-    json_bytes = serde.json_bytes
-    return lambda data: map(msgspec.Raw, map(json_bytes, data))
-
-
-def _texts(data: Sequence[bytes]) -> Iterable[str]:
-    try:
-        return list(map(bytes.decode, data))
-    except UnicodeDecodeError:
-        return map(decode_text, data)
 
 
 def _show_times_of(times: Times) -> Callable[[Numbers], list[Any]]:

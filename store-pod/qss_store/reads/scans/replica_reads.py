@@ -13,6 +13,7 @@ from qss_store.reads.scans.cursors import Piece, bounds_after
 from qss_store.reads.scans.read_ahead import ReadAhead
 from qss_store.reads.scans.version_lookup import find_version, versions_in
 from qss_store.runtime.metrics import Metrics
+from qss_store.storage.stretches import stretches_of
 
 CHUNK_ROWS_MAX = 500
 CHUNK_BYTES_MAX = 256 * 1024
@@ -56,6 +57,33 @@ def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | N
 def estimate_count(reading: Reading) -> int:
     """The approximate number of keys."""
     return reading.replica.views.approximate_count()
+
+
+class FewRows(NamedTuple):
+    """The first rows of a scan, which are not encoded yet; `is_over`: there are no more."""
+
+    keys: list[bytes]
+    rows: list[bytes]
+    is_over: bool
+    last_key: bytes | None  # A cursor continues after this key.
+
+
+def read_few(reading: Reading, plan: ScanPlan, start: Piece, rows_max: int) -> FewRows | None:
+    """The rows that a KeyScan takes first, up to `rows_max`; None if they exceed a chunk."""
+    lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    size = 0
+    found = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
+    for some in stretches_of(found, CHUNK_BYTES_MAX):
+        keys += some.keys
+        rows += some.rows
+        size += some.size
+        if size >= CHUNK_BYTES_MAX:
+            return None
+        if len(keys) > rows_max:
+            return FewRows(keys[:rows_max], rows[:rows_max], False, keys[rows_max - 1])  # noqa: FBT003
+    return FewRows(keys, rows, True, start.last_key)  # noqa: FBT003
 
 
 class KeyScan:

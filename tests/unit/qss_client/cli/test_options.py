@@ -1,12 +1,15 @@
 """The options of the commands: what they refuse."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from qss_client.cli.main import main
-from qss_client.cli.options import state_directory
+from qss_client.cli.options import key_of, state_directory
+from qss_core.errors import MalformedRequestError
+from qss_core.serdes.registry import serde_of
 
 
 def test_an_empty_state_directory_is_refused_and_is_not_the_current_directory() -> None:
@@ -36,3 +39,24 @@ def test_control_characters_of_a_name_are_escaped_in_errors_and_warnings(
         said = capsys.readouterr().err
         assert "[31m\\u202eb" in said
         assert said.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("k0", "k0"),
+        ('"k0"', "k0"),
+        ("7", 7),
+        ("null", None),
+        ('{"a": 1}', {"a": 1}),
+        ("a b", "a b"),
+    ],
+)
+def test_a_json_key_on_a_command_line_is_json_or_else_text(text: str, key: Any) -> None:
+    assert key_of(serde_of("json"), text) == key
+
+
+@pytest.mark.parametrize("text", ['{"a":', '"k0', " [1"])
+def test_a_json_key_that_begins_as_json_and_is_none_is_refused(text: str) -> None:
+    with pytest.raises(MalformedRequestError, match="not JSON"):
+        key_of(serde_of("json"), text)

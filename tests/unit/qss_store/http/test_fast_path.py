@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_store.http.query import timed
+from qss_store.http.query import scans
 from qss_store.http.query.fast_path import Head, parse_head
 
 
@@ -59,10 +59,10 @@ def test_a_block_that_does_not_end_is_none() -> None:
 
 def test_what_is_asked_once_only_is_not_remembered() -> None:
     allowed = ("cursor", "limit")
-    before = timed.remembered.cache_info().currsize
+    before = scans.remembered.cache_info().currsize
     for number in range(50):
-        asked, _ = timed.asked(f"cursor={'x' * 300}{number}", allowed)
+        asked, _ = scans.asked(f"cursor={'x' * 300}{number}", allowed)
         assert asked["cursor"].endswith(str(number))
-    assert timed.remembered.cache_info().currsize == before
-    first = timed.asked("limit=17", allowed)
-    assert timed.asked("limit=17", allowed) is first
+    assert scans.remembered.cache_info().currsize == before
+    first = scans.asked("limit=17", allowed)
+    assert scans.asked("limit=17", allowed) is first
