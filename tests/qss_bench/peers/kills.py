@@ -1,10 +1,11 @@
 """Kills the driver of a query in the middle of batches, and counts what a reader then finds.
 
-Every batch has each of the keys once, so after batch N each key counts N + 1. A reader that finds
-two counts sees a part of a batch; a key that counts more than the batches at the end was counted
-twice.
+Every batch has each of the keys once, so after batch N each key counts N + 1. Where the sum of all
+counts has grown by less than a batch, a reader sees a part of it; a key that counts more than the
+batches at the end was counted twice.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -110,44 +111,60 @@ def _of_redis(port: int) -> Counts:
 
 
 def _strike(name: str, target: Target, directory: Path) -> Outcome:
-    """Kills the driver in batches that follow each other, and lets the last run end the input."""
-    batches = _WHOLE + KILLS + 1
+    """Kills the driver in batches that follow each other; a last run ends the last of them."""
     source, checkpoint = directory / "in", directory / "checkpoint"
-    _write_input(source, batches)
+    source.mkdir()
     command = ["qss_bench.peers.query", name, target.place, str(source), str(checkpoint)]
-    outcome, write_s, begun = Outcome([]), 0.0, _WHOLE
-    for number in range(KILLS):
+    outcome, write_s = Outcome([]), 0.0
+    for batch in range(_WHOLE):
+        _put(source, batch)
+    for batch in range(_WHOLE, _WHOLE + KILLS):
         program = Program(command)
         try:
-            if not number:
-                write_s = _write_seconds(program)
-            program.wait_for(f"begins {begun}", START_S)
-            Event().wait(write_s * (number + 0.5) / KILLS)
+            _await_commit(checkpoint, batch - 1)
+            write_s = write_s or _write_seconds(program)
+            before = _rows(target.read())
+            _put(source, batch)
+            program.wait_for(f"begins {batch}", START_S)
+            Event().wait(write_s * (batch - _WHOLE + 0.5) / KILLS)
         finally:
             program.kill()
         Event().wait(_SETTLE_S)
-        outcome.unfinished.append(_unfinished(target.read()))
-        begun += 1
+        outcome.unfinished.append((_rows(target.read()) - before) % KEYS)
     program = Program(command)
     try:
-        wait_until((checkpoint / "commits" / str(batches - 1)).exists, START_S + BATCH_S)
+        _await_commit(checkpoint, _WHOLE + KILLS - 1)
     finally:
         program.kill()
-    end = target.read()
-    outcome.doubled = sum(
-        keys * (count - batches) for count, keys in end.items() if count > batches
-    )
-    outcome.lost = KEYS * batches + outcome.doubled - sum(n * keys for n, keys in end.items())
+    _judge(outcome, target.read(), _WHOLE + KILLS)
     tell(f"{name}: a batch is written in {write_s * 1000:.0f} ms")
     return outcome
 
 
-def _write_input(directory: Path, batches: int) -> None:
-    """Files that Spark reads one by one: each has all keys once."""
-    directory.mkdir()
-    rows = "".join(f'{{"k":"k{number:06d}"}}\n' for number in range(KEYS))
-    for number in range(batches):
-        (directory / f"{number:06d}.json").write_text(rows)
+def _put(directory: Path, batch: int) -> None:
+    """Adds a file with all keys, which Spark reads as the next batch."""
+    draft = directory / f".{batch}"
+    draft.write_text("".join(f'{{"k":"k{number:06d}"}}\n' for number in range(KEYS)))
+    os.utime(draft, (1_000_000 + batch, 1_000_000 + batch))
+    draft.replace(directory / f"{batch:06d}.json")
+
+
+def _await_commit(checkpoint: Path, batch: int) -> None:
+    wait_until((checkpoint / "commits" / str(batch)).exists, START_S + BATCH_S)
+
+
+def _judge(outcome: Outcome, end: Counts, batches: int) -> None:
+    """Compares the counts at the end with the number of batches."""
+    outcome.doubled = sum(
+        (count - batches) * keys for count, keys in end.items() if count > batches
+    )
+    missing = sum((batches - count) * keys for count, keys in end.items() if count < batches)
+    outcome.lost = missing + (KEYS - end.total()) * batches
+
+
+def _rows(counts: Counts) -> int:
+    """The rows of all batches that a reader sees."""
+    return sum(count * keys for count, keys in counts.items())
 
 
 def _write_seconds(program: Program) -> float:
@@ -155,9 +172,3 @@ def _write_seconds(program: Program) -> float:
     program.wait_for(f"wrote {_WHOLE - 1}", START_S)
     found = [_WROTE.match(line) for line in list(program.lines)]
     return median(int(one[2]) / 1000 for one in found if one and int(one[1]) >= 2)
-
-
-def _unfinished(counts: Counts) -> int:
-    """The number of keys that have the rows of a batch which other keys lack."""
-    newest = max(counts)
-    return counts[newest] if counts[newest] < KEYS else 0
