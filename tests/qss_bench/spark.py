@@ -1,4 +1,7 @@
-"""Measures a micro-batch of 200 rows into a store, against the same query into `noop`."""
+"""Measures a micro-batch of 200 rows into a store, against the same query into `noop`.
+
+It has no target: nobody would choose a sink that keeps nothing.
+"""
 
 import statistics
 from pathlib import Path
@@ -36,7 +39,6 @@ def measure(directory: Path) -> list[Figure]:
             name="Spark micro-batch of 200 rows / noop sink",
             value=ratios[middle],
             unit="x",
-            at_most=1.5,
             detail=f"{ours[middle]:.0f} / {theirs[middle]:.0f} ms a trigger",
         )
     ]

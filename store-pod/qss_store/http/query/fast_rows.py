@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.query.streams import scan_document
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
@@ -24,8 +25,8 @@ def rows_at_once(
 ) -> bytes | None:
     """The document that a scan of the pieces answers.
 
-    None if the rows do not fit in a chunk, or the answer has more than rows and their states.
-    Raises StoreError if a replica of this pod may not answer now.
+    None if the rows do not fit in the buffer of a connection, or the answer has more than rows and
+    their states. Raises StoreError if a replica of this pod may not answer now.
     """
     plan, limit, settings = request.plan, request.limit, reader.settings
     left = settings.rows_default if limit is None else limit
@@ -54,14 +55,23 @@ def _document(
     rows: list[bytes] = []
     answers: list[bytes] = []
     rest: Sequence[Piece] = ()
+    bytes_left = LARGE_BYTES  # An answer with more goes the ordinary way.
     for index, piece in enumerate(pieces):
-        produce = partial(_first_rows, plan=plan, start=piece, rows_max=left, metrics=pod.metrics)
+        produce = partial(
+            _first_rows,
+            plan=plan,
+            start=piece,
+            rows_max=left,
+            bytes_max=bytes_left,
+            metrics=pod.metrics,
+        )
         reading, found = read(pod, piece.partition, request, produce, piece.sequence)
         count = 0 if found is None else len(found.keys)
         if found is None or count > at_once or (count < left and not found.is_over):
             return None
         left -= count
         at_once -= count
+        bytes_left -= found.size
         keys += found.keys
         rows += found.rows
         members = bytes(reader.answer_json(reading))[1:]
@@ -78,11 +88,16 @@ def _document(
 
 
 def _first_rows(
-    state: Reading, plan: RowsPlan, start: Piece, rows_max: int, metrics: Metrics
+    state: Reading,
+    plan: RowsPlan,
+    start: Piece,
+    rows_max: int,
+    bytes_max: int,
+    metrics: Metrics,
 ) -> FewRows | None:
-    """Up to `rows_max` rows; None if they do not fit in a chunk. All are encoded with one call."""
+    """Up to `rows_max` rows; None if they exceed `bytes_max`. All are encoded with one call."""
     if isinstance(plan, ScanPlan):
-        return read_few(state, plan, start, rows_max)
+        return read_few(state, plan, start, rows_max, bytes_max)
     gathered = _Gathered()
     scan = open_scan(state, plan, start, gathered, metrics)
     try:

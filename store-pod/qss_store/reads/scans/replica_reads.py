@@ -66,10 +66,13 @@ class FewRows(NamedTuple):
     rows: list[bytes]
     is_over: bool
     last_key: bytes | None  # A cursor continues after this key.
+    size: int = 0  # Bytes of the keys and rows.
 
 
-def read_few(reading: Reading, plan: ScanPlan, start: Piece, rows_max: int) -> FewRows | None:
-    """The rows that a KeyScan takes first, up to `rows_max`; None if they exceed a chunk."""
+def read_few(
+    reading: Reading, plan: ScanPlan, start: Piece, rows_max: int, bytes_max: int
+) -> FewRows | None:
+    """The rows that a KeyScan takes first, up to `rows_max`; None if they exceed `bytes_max`."""
     lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
     keys: list[bytes] = []
     rows: list[bytes] = []
@@ -79,11 +82,13 @@ def read_few(reading: Reading, plan: ScanPlan, start: Piece, rows_max: int) -> F
         keys += some.keys
         rows += some.rows
         size += some.size
-        if size >= CHUNK_BYTES_MAX:
-            return None
         if len(keys) > rows_max:
-            return FewRows(keys[:rows_max], rows[:rows_max], False, keys[rows_max - 1])  # noqa: FBT003
-    return FewRows(keys, rows, True, start.last_key)  # noqa: FBT003
+            del keys[rows_max:], rows[rows_max:]
+            size = sum(map(len, keys)) + sum(map(len, rows))
+            return None if size >= bytes_max else FewRows(keys, rows, False, keys[-1], size)  # noqa: FBT003
+        if size >= bytes_max:
+            return None
+    return FewRows(keys, rows, True, start.last_key, size)  # noqa: FBT003
 
 
 class KeyScan:
