@@ -165,6 +165,23 @@ async def test_more_rows_than_an_answer_at_once_has_go_the_ordinary_way(
             assert cluster.fast_answers == [is_quick], query
 
 
+async def test_a_search_among_many_rows_goes_the_ordinary_way(start_cluster: StartCluster) -> None:
+    """A scan pauses behind 2 000 rows that nobody wants; a page does not end there."""
+    cluster = await start_cluster(partitions=1, type=StoreType.WINDOW, **TIMED)
+    puts = [
+        Put(b"k%02d" % key, b"1", n, start=n * HOUR, end=n * HOUR + 5)
+        for key in range(KEYS)
+        for n in range(50)
+    ]
+    await cluster.put(puts, {"in": {"0": 5}})
+    async with connected(cluster) as connection:
+        await connection.send(get(f"/state/windows/words?from={49 * HOUR}&limit={KEYS}"))
+        _, _, body = await connection.answer()
+    document = json.loads(body)
+    assert len(document["rows"]) == KEYS
+    assert cluster.fast_answers == [False]
+
+
 async def test_rows_of_another_pod_and_a_full_count_of_scans_go_the_ordinary_way(
     start_cluster: StartCluster,
 ) -> None:

@@ -7,6 +7,7 @@ from qss_testing.plants.planted import Plant, run
 
 _HTTP = "store-pod/qss_store/http"
 _FUZZ = "tests/integration/test_fast_path_fuzz.py"
+_RANGES = "tests/integration/test_fast_ranges.py"
 _CONNECTION = "tests/unit/qss_store/http/test_connection.py"
 
 
@@ -155,6 +156,27 @@ PLANTS = (
         "server.py",
         "limits, tls, app.get(FAST_PATH))",
         "limits, tls, None)",
+    ),
+    _damage(
+        "a page at once forgets the partitions behind it",
+        "query/fast_rows.py",
+        "rest = (*cut, *pieces[index + 1 :])",
+        "rest = cut",
+        _RANGES,
+    ),
+    _damage(
+        "rows at once end where a page ends",
+        "query/fast_rows.py",
+        "if found is None or count > at_once or (count < left and not found.is_over):",
+        "if found is None or count > at_once:",
+        _RANGES,
+    ),
+    Plant.of(
+        "JSON texts are JSON only together",
+        "store-pod/qss_store/reads/encode/objects.py",
+        "return found if list(map(bytes, found)) == list(data) else None",
+        "return found",
+        "tests/unit/qss_store/reads/test_shown_objects.py",
     ),
 )
 
