@@ -16,4 +16,5 @@ and the reasons where one misses its target.
 `loads` has the rows, the load of GETs and the bare server that the parts share. `control` has the
 parts of the control plane; its `operator_at_rest` is no part of `make bench`: it needs a real API
 server. `mirrored` measures `qss mirror` beside a query, and kills all of it: commands of their own.
+`peers` runs what users would pick in a store's place beside it: `make bench-peers`.
 """
