@@ -88,11 +88,6 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     """
     import typer
 
-    from qss_client.cli import count as cli_count
-    from qss_client.cli import queries as cli_queries
-    from qss_client.cli import timed as cli_timed
-    from qss_client.cli import writers as cli_writers
-
     app = typer.Typer(
         name="qss",
         help="Queryable State: ask any key of a streaming job's state over HTTP.",
@@ -119,10 +114,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     ) -> None:
         """Makes `qss` a group of commands even if it has only one."""
 
-    cli_queries.register(app)
-    cli_timed.register(app)
-    cli_count.register(app)
-    cli_writers.register(app)
+    register_own(app)
     own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
     if own & set(wanted):
         return app
@@ -136,6 +128,15 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
         else:
             register(app)
     return app
+
+
+def register_own(app: Any) -> None:
+    """Adds the commands of the client, which need no other part."""
+    from qss_client.cli import count, queries, timed, writers
+    from qss_client.cli.explain import command as explain
+
+    for part in (queries, timed, count, writers, explain):
+        part.register(app)
 
 
 def _register_missing(app: Any, part: str, module: str) -> None:
