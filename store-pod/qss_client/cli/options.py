@@ -122,20 +122,29 @@ def connection_of(store: str, place: Place, *, writes: bool = False) -> Iterator
 
     writes: on Kubernetes the internal port, which writers use.
     """
-    environment = os.environ
-    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
-    token = None if token_file else environment.get("QSS_TOKEN") or None
-    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
-    shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
         port = INTERNAL_PORT if writes else QUERY_PORT
+        shown = _credentials(place)
         with connection_to(store, place.context, place.service_account, shown, port) as connection:
             yield connection
         return
-    urls = find_urls(store, place.url, place.state_dir, environment)
-    yield ConnectionOptions(urls=urls, store=store, shown=shown)
+    urls = find_urls(store, place.url, place.state_dir, os.environ)
+    yield connection_at(urls, store, place)
+
+
+def connection_at(urls: tuple[str, ...], store: str, place: Place) -> ConnectionOptions:
+    """The connection to a store at these URLs, with the credentials of the place."""
+    return ConnectionOptions(urls=urls, store=store, shown=_credentials(place))
+
+
+def _credentials(place: Place) -> CredentialOptions:
+    environment = os.environ
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    token = None if token_file else environment.get("QSS_TOKEN") or None
+    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
+    return CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
 
 
 def key_serde(client: Store) -> Serde:

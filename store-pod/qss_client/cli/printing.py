@@ -21,6 +21,7 @@ from qss_client.reads.responses import (
     WindowRow,
 )
 from qss_core.serdes.json import json_or_text
+from qss_core.text import escaped
 from qss_core.times import Times, time_text
 
 ROWS_SHOWN = 1000  # If no limit is given.
@@ -36,7 +37,7 @@ class Output(StrEnum):
 
 
 def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
-    """Prints rows; a table has those columns of `names` that any row has.
+    """Prints rows; a table has those columns of `names` that any row has, and - where one has not.
 
     Without rows it has the columns that every row would have.
     """
@@ -51,7 +52,10 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
     found = [name for name in names if any(name in document for document in everything)]
     shown = found or [name for name in names if name not in _BESIDE]
     rows = [
-        [_cell(document.get(name), is_name=name != _VALUE) for name in shown]
+        [
+            _cell(document[name], is_name=name != _VALUE) if name in document else "-"
+            for name in shown
+        ]
         for document in everything
     ]
     _print_table([heading_of(name) for name in shown], rows)
@@ -60,6 +64,13 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
 def _print_table(headings: list[str], rows: list[list[str]]) -> None:
     for line in table_lines(headings, rows, width=terminal_width(), whole=_WHOLE):
         sys.stdout.write(f"{line}\n")
+
+
+def print_table_row(cells: Iterable[Any]) -> None:
+    """Prints one row without headings and without alignment, for rows that come one by one."""
+    typer.echo(
+        "  ".join(escaped(_cell(cell, is_name=not number)) for number, cell in enumerate(cells))
+    )
 
 
 def print_document(document: Mapping[str, Any], output: Output) -> None:
