@@ -9,7 +9,8 @@
    directory or Kubernetes), how to read from it, and the format of the output. `options` has the
    options of each query, and finds the store by them.
 4. A command calls the client (`qss_client.store`, `qss_client.writes.writers`).
-5. `printing` prints the answer as a table (`tables`), as JSON, or as one JSON a line.
+5. `printing` prints the answer as a table or as CSV (`tables`), as JSON, or as one JSON a line;
+   `columns` makes columns of members of the values.
 6. If the store answers with an error, `advice` rewrites it with the names of commands and options.
    `main` prints it as `error: CODE: message`.
 

@@ -85,6 +85,12 @@ Staleness = Annotated[float | None, typer.Option(help="seconds that an answering
 ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
+ShownColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", help="members of JSON values as columns, as flights,distance or place.city"
+    ),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="the most rows; default: 1000")]
 Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 

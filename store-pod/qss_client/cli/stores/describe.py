@@ -6,7 +6,7 @@ import typer
 
 from qss_client.cli.asking import Asking, asking
 from qss_client.cli.options import Name
-from qss_client.cli.printing import Output, print_document, print_rows, times_shown
+from qss_client.cli.printing import Output, print_document, print_rows, times_shown, without_csv
 from qss_client.cli.stores.description import Description, describe_store
 from qss_client.cli.writers import document_of
 from qss_core.model import StoreDefinition
@@ -34,6 +34,7 @@ def describe(
 ) -> None:
     """Describe a store: type, serdes, format, partitions, rows, lags and writers."""
     reached = asked.reached
+    without_csv(asked.output)
     found = describe_store(store, reached.place, reached.timeout_s, asked.options, exact=exact)
     if asked.output is Output.TABLE:
         _print(found)

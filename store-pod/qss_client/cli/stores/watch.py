@@ -16,6 +16,7 @@ from qss_client.cli.printing import (
     print_table_row,
     shown_time,
     times_shown,
+    without_csv,
 )
 from qss_client.clock import Clock, SystemClock
 from qss_client.reads.requests import ReadOptions
@@ -45,7 +46,7 @@ def watch(
     asked: Asking,
 ) -> None:
     """Print the row of a key, and each newer row as batches commit, until Ctrl-C."""
-    shown = times_shown(times, asked.output)
+    shown = times_shown(times, without_csv(asked.output))
     clock = SystemClock()
     with asked.store(store) as client, advising(client):
         wanted = key_of(key_serde(client), key)
