@@ -8,6 +8,7 @@
 3. `asking` has the options that these commands share: how to reach a store (a URL, a state
    directory or Kubernetes), how to read from it, and the format of the output. `options` has the
    options of each query, and finds the store by them.
+   `plugin` is the command `kubectl qss`: the same commands, with the options of kubectl instead.
 4. A command calls the client (`qss_client.store`, `qss_client.writes.writers`).
 5. `printing` prints the answer as a table or as CSV (`tables`), as JSON, or as one JSON a line;
    `columns` makes columns of members of the values.

@@ -49,8 +49,16 @@ Kube = Annotated[
     typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
 ]
 Context = Annotated[str | None, typer.Option(help="a context of the kubeconfig, with --kube")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="the store's namespace; default: that of the context"),
+]
+KubeContext = Annotated[str | None, typer.Option("--context", help="a context of the kubeconfig")]
+Kubeconfig = Annotated[
+    str | None, typer.Option("--kubeconfig", help="a kubeconfig; default: that of kubectl")
+]
 ServiceAccount = Annotated[
-    str, typer.Option(help="the account of the token, in the store's namespace, with --kube")
+    str, typer.Option(help="on Kubernetes the account of the token, in the store's namespace")
 ]
 
 
@@ -106,6 +114,8 @@ class Place:
     is_on_kubernetes: bool
     context: str | None
     service_account: str
+    kubeconfig: str | None = None
+    namespace: str | None = None  # Of the store on Kubernetes, whose name comes without it then.
 
 
 def limits_of(timeout_s: float) -> RetryLimits:
@@ -133,7 +143,11 @@ def connection_of(store: str, place: Place, *, writes: bool = False) -> Iterator
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
         port = INTERNAL_PORT if writes else QUERY_PORT
         shown = _credentials(place)
-        with connection_to(store, place.context, place.service_account, shown, port) as connection:
+        name = f"{place.namespace}/{store}" if place.namespace else store
+        account = place.service_account
+        with connection_to(
+            name, place.context, account, shown, port, place.kubeconfig
+        ) as connection:
             yield connection
         return
     urls = find_urls(store, place.url, place.state_dir, os.environ)
