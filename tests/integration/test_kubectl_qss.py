@@ -21,8 +21,10 @@ from qss_operator.planning.model import (
 )
 from qss_operator.resources.status_document import encode_status
 from qss_testing.clients.qss_command import Finished
+from qss_testing.page_commands import outputs_of_page
 from qss_testing.pods.pod_process import PodCluster
 
+PAGE = outputs_of_page("store-pod/docs/command-line.md")
 STATUS = StoreStatus(
     ready="2/2",
     assigned="4/4",
@@ -122,9 +124,8 @@ def test_kubectl_finds_the_program_beside_that_of_qss() -> None:
 
 
 def test_a_row_is_read_in_the_namespace_of_the_context(plugin: Plugin) -> None:
-    assert plugin.run("get", "words", "a1").out == (
-        'KEY  VALUE    TIMESTAMP\na1   {"n":1}  1970-01-01T00:00:01Z\n'
-    )
+    expected = PAGE["kubectl qss get words a1 -n shop"]
+    assert plugin.run("get", "words", "a1").out == expected
     first, *others = plugin.asked()
     assert first == "config view --minify --output=jsonpath={..namespace}"
     assert all(line.startswith("--namespace shop ") for line in others)
@@ -162,13 +163,8 @@ def test_a_store_that_does_not_exist_is_not_found(plugin: Plugin) -> None:
 
 
 def test_the_status_of_a_store_is_that_of_its_resource(plugin: Plugin) -> None:
-    assert plugin.run("status", "words", "-n", "shop").out == (
-        "NAME   READY  ASSIGNED  STATUS   FORMAT       ENDPOINT\n"
-        "words  2/2    4/4       Serving  Timestamped  http://words.shop.svc:8080\n"
-        "\n"
-        "Ready  True     Serving: all 4 partitions are served\n"
-        "pod 0 is active for partitions 0\n"
-    )
+    expected = PAGE["kubectl qss status words -n shop"]
+    assert plugin.run("status", "words", "-n", "shop").out == expected
     assert plugin.json("status", "words")["status"] == json.loads(json.dumps(encode_status(STATUS)))
 
 

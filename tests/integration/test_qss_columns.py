@@ -9,6 +9,7 @@ import pytest
 
 from qss_client.store import Store
 from qss_testing.clients.terminal import ROWS, Terminal
+from qss_testing.page_commands import outputs_of_page
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import Record, Writer
 
@@ -69,14 +70,9 @@ def test_columns_are_those_of_the_page(
     aircraft: PodCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(aircraft.url, capsys)
-    done = terminal.run("scan", "aircraft", *COLUMNS)
-    assert done.out == (
-        "KEY     FLIGHTS  DISTANCE  TIMESTAMP\n"
-        "N14228  111      171713    2013-12-31T05:00:00Z\n"
-        "N14229  7        -         2013-12-31T05:00:00Z\n"
-    )
-    done = terminal.run("scan", "aircraft", *COLUMNS, "-o", "csv")
-    assert done.out == (
-        "key,flights,distance,timestamp\nN14228,111,171713,1388466000000\nN14229,7,,1388466000000\n"
-    )
+    page = outputs_of_page("store-pod/docs/command-line.md")
+    commands = [command for command in page if command.startswith("qss scan aircraft ")]
+    assert len(commands) == 2
+    for command in commands:
+        assert terminal.run(*command.split()[1:]).out == page[command]
     assert "--columns is for" in terminal.refused(2, "scan", "aircraft", *COLUMNS, "-o", "json")

@@ -16,6 +16,7 @@ from qss_client.store import Store
 from qss_core.errors import UnreachableError
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.clients.terminal import ROWS, Terminal
+from qss_testing.page_commands import outputs_of_page, words_of
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import Record, Writer
 
@@ -194,6 +195,22 @@ def test_what_a_pod_does_not_tell_is_a_note(
         told = "\n".join(found["notes"])
         assert "rows are not counted: " in told
         assert f"no lags of {cluster.pods[1].query}: UNREACHABLE" in told
+
+
+def test_a_store_looks_as_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = outputs_of_page("store-pod/docs/command-line.md")
+    with (
+        PodCluster(tmp_path, partitions=2) as cluster,
+        Writer(cluster.url, cluster.store) as writer,
+    ):
+        writer.write([Record(key, 1, 1000) for key in ("to", "be", "or")])
+        terminal = Terminal(cluster.url, capsys)
+        for command in ("qss stores", "qss describe words"):
+            assert words_of(terminal.run(*command.split()[1:]).out) == words_of(page[command])
+        writer.write([Record("be", 2, 1795770000331)])
+        first, *_ = page["qss watch words be"].splitlines()
+        done = terminal.run("watch", "words", "be", "--limit", "1")
+        assert words_of(done.out) == words_of(first)
 
 
 # --- qss stores
