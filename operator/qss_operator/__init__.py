@@ -11,6 +11,7 @@ its status. Both ask pods for their replicas and send assignments by `http_pods`
 reads the pods' answers within limits. `resources` reads and checks resources as text.
 
 `__main__` starts the operator, `commands` has `qss up`, `qss down` and `qss status`, and
-`store_commands` has the commands that change a store of a local cluster. `times` writes times as
+`store_commands` has the commands that change a store of a local cluster. `kubectl_commands` has
+`kubectl qss status`. `times` writes times as
 Kubernetes does; `errors`, `logs` and `metrics` serve all of them.
 """

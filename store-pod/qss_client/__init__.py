@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from qss_client.http.retries import RetryLimits
 from qss_client.reads.requests import ReadOptions
 from qss_client.reads.responses import (
+    NewerRow,
     PartitionResult,
     Row,
     SessionRow,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncStore",
     "Isolation",
+    "NewerRow",
     "PartitionResult",
     "Position",
     "ReadOptions",

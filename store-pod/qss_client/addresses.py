@@ -42,6 +42,11 @@ def find_urls(
     return _local_urls(store, state_dir or Path(environment.get("QSS_STATE_DIR") or STATE_DIR))
 
 
+def local_stores(state_dir: Path) -> list[str]:
+    """The names of the stores in a state directory, by name; of stopped ones, too."""
+    return sorted(file.parent.name for file in state_dir.glob("*/status.yaml"))
+
+
 def checked_name(store: object) -> str:
     """The name of a store. Raises MalformedRequestError."""
     if not isinstance(store, str) or not store:
@@ -96,7 +101,7 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
         document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
         stopped, urls = _told(document)
     except (OSError, ValueError) as error:
-        there = sorted(file.parent.name for file in state_dir.glob("*/status.yaml"))
+        there = local_stores(state_dir)
         others = f" (there: {listed(there)})" if there else ""
         raise StoreNotFoundError(
             f"no local cluster in {state_dir} has a store {store}{others}: give its URL (qss: "

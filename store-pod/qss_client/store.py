@@ -14,6 +14,7 @@ from qss_client.reads import calls, requests
 from qss_client.reads.json_values import reader_of
 from qss_client.reads.requests import DEFAULTS, ReadOptions
 from qss_client.reads.responses import (
+    NewerRow,
     PartitionResult,
     Row,
     SessionRow,
@@ -119,6 +120,18 @@ class Store:
         """The key's row; None if there is none."""
         definition = self._session.definition()
         return self._session.run(calls.get(self._state, definition, key, options))
+
+    def get_newer(
+        self, key: Any, etag: str | None = None, options: ReadOptions = DEFAULTS
+    ) -> NewerRow | None:
+        """The key's row with the ETag of its state; None while `etag` names the newest state.
+
+        For programs that follow a key: the next question sends the ETag of the last answer. A newer
+        state may have the same row, since an ETag names the state of a partition.
+        """
+        definition = self._session.definition()
+        asked = calls.get_newer(self._state, definition, key, etag, options)
+        return self._session.run(asked)
 
     def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> Found:
         """The rows of many keys in their order, with None for a missing row."""

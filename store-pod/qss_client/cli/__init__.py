@@ -3,12 +3,15 @@
 1. `main` makes the app: the commands of this package, and those of other packages, found by entry
    points. It imports only the package that has the wanted command, since some take seconds.
 2. `queries` has `qss get`, `scan` and `query`, `timed` has `windows`, `sessions` and `versions`,
-   `count` has `qss count`, and `writers` lists a store's writers and deletes one.
+   `count` has `qss count`, and `writers` lists a store's writers and deletes one. `stores` has
+   `qss stores`, `describe` and `watch`, and `explain` has `qss explain`, which asks no store.
 3. `asking` has the options that these commands share: how to reach a store (a URL, a state
    directory or Kubernetes), how to read from it, and the format of the output. `options` has the
    options of each query, and finds the store by them.
+   `plugin` is the command `kubectl qss`: the same commands, with the options of kubectl instead.
 4. A command calls the client (`qss_client.store`, `qss_client.writes.writers`).
-5. `printing` prints the answer as a table (`tables`), as JSON, or as one JSON a line.
+5. `printing` prints the answer as a table or as CSV (`tables`), as JSON, or as one JSON a line;
+   `columns` makes columns of members of the values.
 6. If the store answers with an error, `advice` rewrites it with the names of commands and options.
    `main` prints it as `error: CODE: message`.
 

@@ -14,6 +14,9 @@ from qss_client.cli.options import (
     Context,
     Format,
     Kube,
+    Kubeconfig,
+    KubeContext,
+    Namespace,
     Place,
     RequireActive,
     Seen,
@@ -27,6 +30,7 @@ from qss_client.cli.options import (
     read_options,
 )
 from qss_client.cli.printing import Output
+from qss_client.kube.kubectl import current_namespace
 from qss_client.reads.requests import ReadOptions
 from qss_client.store import Store
 
@@ -96,10 +100,34 @@ def _reached(
     return Reaching(place, timeout, output)
 
 
+def _reached_by_kubectl(
+    namespace: Namespace = None,
+    context: KubeContext = None,
+    kubeconfig: Kubeconfig = None,
+    service_account: ServiceAccount = "default",
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    output: Format = Output.TABLE,
+    timeout: Timeout = 10.0,
+) -> Reaching:
+    place = Place(
+        url=None,
+        state_dir=Path(),
+        token_file=token_file,
+        ca_file=ca_file,
+        is_on_kubernetes=True,
+        context=context,
+        service_account=service_account,
+        kubeconfig=kubeconfig,
+        namespace=namespace or current_namespace(context, kubeconfig),
+    )
+    return Reaching(place, timeout, output)
+
+
 reaching = _taking(_reached, "reached")
+reaching_by_kubectl = _taking(_reached_by_kubectl, "reached")
 
 
-@reaching
 def _asked(
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
     position_bound: Bound = None,
@@ -118,4 +146,16 @@ def _asked(
     return Asking(reached, given)
 
 
-asking = _taking(_asked, "asked")
+asking = _taking(reaching(_asked), "asked")
+
+
+def asking_by_kubectl(command: Callable[..., Result]) -> Callable[..., Result]:
+    """A command of `qss` with the options of kubectl in the place of those that find a store.
+
+    A command that asks no store is returned unchanged.
+    """
+    own = inspect.unwrap(command)  # Without the options of `asking` or `reaching`.
+    names = inspect.signature(own).parameters
+    if "asked" in names:
+        return _taking(reaching_by_kubectl(_asked), "asked")(own)
+    return reaching_by_kubectl(own) if "reached" in names else command

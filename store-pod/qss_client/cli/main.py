@@ -46,13 +46,18 @@ def exit_code_of(error: StoreError) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `qss`, by default with the arguments of this process; ends the process."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    run_app("qss", lambda: make_app(given[:1]), given)
+
+
+def run_app(name: str, make: Callable[[], Any], given: Sequence[str]) -> None:
+    """Runs the typer app of a program with these arguments, tells its error, ends the process."""
     write_what_cannot_be_shown_as_escapes(sys.stdout, sys.stderr)
     try:
         import typer  # noqa: F401
     except ModuleNotFoundError:
-        _fail("MISSING_EXTRA: qss needs: pip install 'queryable-state[cli]'", 1)
+        _fail(f"MISSING_EXTRA: {name} needs: pip install 'queryable-state[cli]'", 1)
     try:
-        make_app(given[:1])(given, prog_name="qss")
+        make()(list(given), prog_name=name)
     except StoreError as error:
         for line in error.message.splitlines() or [""]:
             sys.stderr.write(f"error: {error.code}: {escaped(line)}\n")
@@ -86,43 +91,8 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     If the part of the wanted command is known, the other parts are not imported: importing some
     takes seconds.
     """
-    import typer
-
-    from qss_client.cli import count as cli_count
-    from qss_client.cli import queries as cli_queries
-    from qss_client.cli import timed as cli_timed
-    from qss_client.cli import writers as cli_writers
-
-    app = typer.Typer(
-        name="qss",
-        help="Queryable State: ask any key of a streaming job's state over HTTP.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-    def tell_version(asked: bool) -> None:  # noqa: FBT001 typer's.
-        if asked:
-            typer.echo(f"qss {version('queryable-state')}")
-            raise typer.Exit
-
-    @app.callback()
-    def only_version(
-        _: Annotated[  # noqa: FBT002 an option of a command.
-            bool,
-            typer.Option(
-                "--version", callback=tell_version, is_eager=True, help="tell it, and end"
-            ),
-        ] = False,
-    ) -> None:
-        """Makes `qss` a group of commands even if it has only one."""
-
-    cli_queries.register(app)
-    cli_timed.register(app)
-    cli_count.register(app)
-    cli_writers.register(app)
+    app = empty_app("qss", "Queryable State: ask any key of a streaming job's state over HTTP.")
+    register_own(app)
     own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
     if own & set(wanted):
         return app
@@ -136,6 +106,49 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
         else:
             register(app)
     return app
+
+
+def empty_app(name: str, told: str) -> Any:
+    """A typer app with the help `told`, the option --version and no command."""
+    import typer
+
+    app = typer.Typer(
+        name=name,
+        help=told,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def tell_version(asked: bool) -> None:  # noqa: FBT001 typer's.
+        if asked:
+            typer.echo(f"{name} {version('queryable-state')}")
+            raise typer.Exit
+
+    @app.callback()
+    def only_version(
+        _: Annotated[  # noqa: FBT002 an option of a command.
+            bool,
+            typer.Option(
+                "--version", callback=tell_version, is_eager=True, help="tell it, and end"
+            ),
+        ] = False,
+    ) -> None:
+        """Makes the program a group of commands even if it has only one."""
+
+    return app
+
+
+def register_own(app: Any) -> None:
+    """Adds the commands of the client, which need no other part."""
+    from qss_client.cli import count, queries, timed, writers
+    from qss_client.cli.explain import command as explain
+    from qss_client.cli.stores import describe, listing, watch
+
+    for part in (queries, timed, count, writers, listing, describe, watch, explain):
+        part.register(app)
 
 
 def _register_missing(app: Any, part: str, module: str) -> None:

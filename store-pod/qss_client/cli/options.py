@@ -49,8 +49,16 @@ Kube = Annotated[
     typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
 ]
 Context = Annotated[str | None, typer.Option(help="a context of the kubeconfig, with --kube")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="the store's namespace; default: that of the context"),
+]
+KubeContext = Annotated[str | None, typer.Option("--context", help="a context of the kubeconfig")]
+Kubeconfig = Annotated[
+    str | None, typer.Option("--kubeconfig", help="a kubeconfig; default: that of kubectl")
+]
 ServiceAccount = Annotated[
-    str, typer.Option(help="the account of the token, in the store's namespace, with --kube")
+    str, typer.Option(help="on Kubernetes the account of the token, in the store's namespace")
 ]
 
 
@@ -85,6 +93,12 @@ Staleness = Annotated[float | None, typer.Option(help="seconds that an answering
 ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
+ShownColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", help="members of JSON values as columns, as flights,distance or place.city"
+    ),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="the most rows; default: 1000")]
 Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 
@@ -100,6 +114,8 @@ class Place:
     is_on_kubernetes: bool
     context: str | None
     service_account: str
+    kubeconfig: str | None = None
+    namespace: str | None = None  # Of the store on Kubernetes, whose name comes without it then.
 
 
 def limits_of(timeout_s: float) -> RetryLimits:
@@ -122,20 +138,33 @@ def connection_of(store: str, place: Place, *, writes: bool = False) -> Iterator
 
     writes: on Kubernetes the internal port, which writers use.
     """
-    environment = os.environ
-    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
-    token = None if token_file else environment.get("QSS_TOKEN") or None
-    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
-    shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
         port = INTERNAL_PORT if writes else QUERY_PORT
-        with connection_to(store, place.context, place.service_account, shown, port) as connection:
+        shown = _credentials(place)
+        name = f"{place.namespace}/{store}" if place.namespace else store
+        account = place.service_account
+        with connection_to(
+            name, place.context, account, shown, port, place.kubeconfig
+        ) as connection:
             yield connection
         return
-    urls = find_urls(store, place.url, place.state_dir, environment)
-    yield ConnectionOptions(urls=urls, store=store, shown=shown)
+    urls = find_urls(store, place.url, place.state_dir, os.environ)
+    yield connection_at(urls, store, place)
+
+
+def connection_at(urls: tuple[str, ...], store: str, place: Place) -> ConnectionOptions:
+    """The connection to a store at these URLs, with the credentials of the place."""
+    return ConnectionOptions(urls=urls, store=store, shown=_credentials(place))
+
+
+def _credentials(place: Place) -> CredentialOptions:
+    environment = os.environ
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    token = None if token_file else environment.get("QSS_TOKEN") or None
+    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
+    return CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
 
 
 def key_serde(client: Store) -> Serde:

@@ -1,16 +1,17 @@
-"""Prints answers as a table, as JSON, or as one JSON a line."""
+"""Prints answers as a table, as CSV, as JSON, or as one JSON a line."""
 
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import msgspec
 import typer
 
-from qss_client.cli.tables import table_lines, terminal_width
+from qss_client.cli.columns import Columns, names_with_columns, title_of, with_columns
+from qss_client.cli.tables import csv_line, table_lines, terminal_width
 from qss_client.reads.responses import (
     Headers,
     PartitionResult,
@@ -20,7 +21,9 @@ from qss_client.reads.responses import (
     VersionRow,
     WindowRow,
 )
+from qss_core.errors import MalformedRequestError
 from qss_core.serdes.json import json_or_text
+from qss_core.text import escaped
 from qss_core.times import Times, time_text
 
 ROWS_SHOWN = 1000  # If no limit is given.
@@ -33,13 +36,28 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     NDJSON = "ndjson"
+    CSV = "csv"
 
 
-def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
-    """Prints rows; a table has those columns of `names` that any row has.
+def print_rows(
+    documents: Iterable[Mapping[str, Any]],
+    output: Output,
+    names: list[str],
+    columns: Columns = (),
+) -> None:
+    """Prints rows; a table has those columns of `names` that any row has, and - where one has not.
 
-    Without rows it has the columns that every row would have.
+    Without rows it has the columns that every row would have. CSV has the columns of the first row,
+    so that rows are printed as they come. columns: members of the value, in its place. Raises
+    MalformedRequestError for columns of JSON.
     """
+    if columns:
+        if output not in (Output.TABLE, Output.CSV):
+            raise MalformedRequestError(f"--columns is for -o table and -o csv, not {output}")
+        documents, names = with_columns(documents, columns), names_with_columns(names, columns)
+    if output is Output.CSV:
+        _print_csv(documents, names)
+        return
     if output is Output.NDJSON:
         for document in documents:
             typer.echo(_line(document))
@@ -48,10 +66,17 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
     if output is Output.JSON:
         typer.echo(_indented(everything))
         return
-    found = [name for name in names if any(name in document for document in everything)]
-    shown = found or [name for name in names if name not in _BESIDE]
+    found = [
+        name
+        for name in names
+        if title_of(name) is not None or any(name in document for document in everything)
+    ]
+    shown = found if everything else [name for name in names if name not in _BESIDE]
     rows = [
-        [_cell(document.get(name), is_name=name != _VALUE) for name in shown]
+        [
+            _cell(document[name], is_name=_is_name(name)) if name in document else "-"
+            for name in shown
+        ]
         for document in everything
     ]
     _print_table([heading_of(name) for name in shown], rows)
@@ -62,7 +87,49 @@ def _print_table(headings: list[str], rows: list[list[str]]) -> None:
         sys.stdout.write(f"{line}\n")
 
 
+def _print_csv(documents: Iterable[Mapping[str, Any]], names: list[str]) -> None:
+    rows = iter(documents)
+    first = next(rows, None)
+    shown = [name for name in names if name not in _BESIDE or (first and name in first)]
+    # A file gets texts as they are; a terminal would obey the escape sequences in them.
+    printable = escaped if sys.stdout.isatty() else str
+    # Written without typer, which takes escape sequences out of what goes to a file.
+    sys.stdout.write(printable(csv_line([title_of(name) or name for name in shown])) + "\n")
+    for document in chain(() if first is None else (first,), rows):
+        sys.stdout.write(printable(csv_line([_plain(document.get(name)) for name in shown])) + "\n")
+
+
+def _plain(value: Any) -> str | None:
+    """A value in CSV: a text as it is, null as None, any other value as JSON."""
+    if isinstance(value, msgspec.Raw):
+        if bytes(value) == b"null":
+            return None
+        if bytes(value).startswith(b'"'):
+            value = json.loads(bytes(value))
+    return value if value is None or isinstance(value, str) else _line(value)
+
+
+def without_csv(output: Output) -> Output:
+    """The output of a command that prints no rows. Raises MalformedRequestError for CSV."""
+    if output is Output.CSV:
+        raise MalformedRequestError(
+            "-o csv is for commands that print rows, as get, scan and windows"
+        )
+    return output
+
+
+def print_table_row(cells: Iterable[Any]) -> None:
+    """Prints one row without headings and without alignment, for rows that come one by one."""
+    typer.echo(
+        "  ".join(escaped(_cell(cell, is_name=not number)) for number, cell in enumerate(cells))
+    )
+
+
 def print_document(document: Mapping[str, Any], output: Output) -> None:
+    """Prints one document; as CSV it is one row."""
+    if output is Output.CSV:
+        _print_csv([document], list(document))
+        return
     typer.echo(_indented(document) if output is Output.JSON else _line(document))
 
 
@@ -88,7 +155,9 @@ def tell_of_more(result: StateQueryResult) -> None:
 
 
 def heading_of(name: str) -> str:
-    """A column's heading: WINDOW START for windowStart."""
+    """A column's heading: WINDOW START for windowStart, and the name of a member in capitals."""
+    if (title := title_of(name)) is not None:
+        return title.upper()
     return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
 
 
@@ -163,6 +232,7 @@ def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, A
 
 def print_results(results: list[PartitionResult], output: Output) -> None:
     """Prints the answer of each partition."""
+    without_csv(output)
     documents = [_result_document(result) for result in results]
     if output is Output.NDJSON:
         for document in documents:
@@ -211,6 +281,11 @@ def _line(document: Any) -> str:
 def _indented(document: Any) -> str:
     """As `_line`, indented; only white space differs."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _is_name(name: str) -> bool:
+    """Whether the texts of a column are names, which are never quoted."""
+    return name != _VALUE and title_of(name) is None
 
 
 def _cell(value: Any, *, is_name: bool = False) -> str:

@@ -8,11 +8,13 @@ import typer
 
 from qss_client.cli.advice import advising
 from qss_client.cli.asking import Asking, asking
+from qss_client.cli.columns import Columns, columns_of
 from qss_client.cli.options import (
     ExecutionInfo,
     Limit,
     Name,
     Partitions,
+    ShownColumns,
     ShownTimes,
     key_of,
     key_serde,
@@ -27,6 +29,7 @@ from qss_client.cli.printing import (
     tell_of_more,
     times_shown,
     told_of_more,
+    without_csv,
 )
 from qss_client.reads.key_order import merge_by_key
 from qss_client.reads.responses import Row
@@ -51,10 +54,12 @@ def get(
     store: Name,
     keys: Annotated[list[str], typer.Argument(help="one key or more")],
     times: ShownTimes = None,
+    columns: ShownColumns = None,
     *,
     asked: Asking,
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
+    shown = columns_of(columns)
     with asked.store(store) as client, advising(client):
         serde = key_serde(client)
         wanted = [key_of(serde, text) for text in keys]
@@ -64,7 +69,7 @@ def get(
             rows = client.get_many(wanted, asked.options)
     found = [row for row in rows if row is not None]
     if found or len(keys) > 1:
-        _print_rows(found, times, asked.output)
+        _print_rows(found, times, asked.output, shown)
     if missing := [key for key, row in zip(keys, rows, strict=True) if row is None]:
         raise KeyNotFoundError(f"store {store} has no {', '.join(map(repr, missing))}")
 
@@ -90,6 +95,7 @@ def scan(
     limit: Limit = None,
     partitions: Partitions = None,
     times: ShownTimes = None,
+    columns: ShownColumns = None,
     *,
     asked: Asking,
 ) -> None:
@@ -99,7 +105,7 @@ def scan(
     if is_sorted and index is not None:
         raise MalformedRequestError("--sorted is by key: it goes without --index")
     order = "DESCENDING" if descending else "ASCENDING"
-    most = rows_to_ask(limit)
+    most, shown = rows_to_ask(limit), columns_of(columns)
     with asked.store(store) as client, advising(client):
         serde = key_serde(client)
         own = None if index else serde  # The serde of the bounds; None for an index.
@@ -131,7 +137,7 @@ def scan(
         else:
             rows = scanned(chosen)
         try:
-            _print_rows(told_of_more(rows, limit), times, asked.output)
+            _print_rows(told_of_more(rows, limit), times, asked.output, shown)
         except RangeReversedError as error:
             raise _reversed(descending=descending) from error
 
@@ -159,6 +165,7 @@ def query(
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
     given = fields or []
+    without_csv(asked.output)
     with asked.store(store) as client:
         serde = key_serde(client)
         result = client.query(
@@ -178,9 +185,9 @@ def query(
         raise typer.Exit(1)
 
 
-def _print_rows(rows: Iterable[Row], times: Times | None, output: Output) -> None:
+def _print_rows(rows: Iterable[Row], times: Times | None, output: Output, columns: Columns) -> None:
     shown = times_shown(times, output)
-    print_rows((key_document(row, shown) for row in rows), output, _COLUMNS)
+    print_rows((key_document(row, shown) for row in rows), output, _COLUMNS, columns)
 
 
 def _fields(serde: Serde | None, texts: list[str]) -> dict[str, Any]:

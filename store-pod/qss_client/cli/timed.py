@@ -7,10 +7,12 @@ import typer
 
 from qss_client.cli.advice import advising_of_times
 from qss_client.cli.asking import Asking, asking
+from qss_client.cli.columns import columns_of
 from qss_client.cli.options import (
     Limit,
     Name,
     Partitions,
+    ShownColumns,
     ShownTimes,
     key_of,
     key_serde,
@@ -66,6 +68,7 @@ def windows(
     limit: Limit = None,
     partitions: Partitions = None,
     times: ShownTimes = None,
+    columns: ShownColumns = None,
     *,
     asked: Asking,
 ) -> None:
@@ -86,7 +89,7 @@ def windows(
         )
         shown = times_shown(times, asked.output)
         documents = (window_document(row, shown) for row in told_of_more(rows, limit))
-        print_rows(documents, asked.output, _WINDOW)
+        print_rows(documents, asked.output, _WINDOW, columns_of(columns))
 
 
 @asking
@@ -103,6 +106,7 @@ def sessions(
     limit: Limit = None,
     partitions: Partitions = None,
     times: ShownTimes = None,
+    columns: ShownColumns = None,
     *,
     asked: Asking,
 ) -> None:
@@ -123,7 +127,7 @@ def sessions(
         )
         shown = times_shown(times, asked.output)
         documents = (session_document(row, shown) for row in told_of_more(rows, limit))
-        print_rows(documents, asked.output, _SESSION)
+        print_rows(documents, asked.output, _SESSION, columns_of(columns))
 
 
 @asking
@@ -136,6 +140,7 @@ def versions(
     order: HistoryOrder = Order.DESCENDING,
     limit: Limit = None,
     times: ShownTimes = None,
+    columns: ShownColumns = None,
     *,
     asked: Asking,
 ) -> None:
@@ -164,7 +169,7 @@ def versions(
             rows = iter((found,))
         shown = times_shown(times, asked.output)
         documents = (version_document(row, shown) for row in told_of_more(rows, limit))
-        print_rows(documents, asked.output, _VERSION)
+        print_rows(documents, asked.output, _VERSION, columns_of(columns))
 
 
 def _order(given: Order | None, *, descending: bool) -> Order:

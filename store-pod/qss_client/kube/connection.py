@@ -105,11 +105,12 @@ def connection_to(
     service_account: str,
     shown: CredentialOptions,
     port: int = QUERY_PORT,
+    kubeconfig: str | None = None,
 ) -> Iterator[ConnectionOptions]:
     """The connection to a port of the store NAMESPACE/STORE, as for `store_on_kubernetes`."""
-    place = KubernetesPlace.parse(name, context)
+    place = KubernetesPlace.parse(name, context, kubeconfig)
     is_tls = shown.ca_file is not None
-    if is_in_cluster() and context is None:
+    if is_in_cluster() and context is None and kubeconfig is None:
         url = service_url(place, tls=is_tls, port=port)
         yield ConnectionOptions(urls=(url,), store=place.store, shown=shown)
         return

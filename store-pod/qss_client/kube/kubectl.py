@@ -51,13 +51,22 @@ class KubernetesPlace:
     namespace: str
     store: str
     context: str | None = None
+    kubeconfig: str | None = None  # None: that of kubectl.
 
     @classmethod
-    def parse(cls, text: str, context: str | None = None) -> "KubernetesPlace":
+    def parse(
+        cls, text: str, context: str | None = None, kubeconfig: str | None = None
+    ) -> "KubernetesPlace":
+        """The place that NAMESPACE/STORE names. Raises MalformedRequestError for another form."""
         found = _PLACE.fullmatch(text)
         if found is None:
             raise MalformedRequestError(f"a store on Kubernetes is NAMESPACE/STORE, not {text!r}")
-        return cls(namespace=found["namespace"], store=found["store"], context=context)
+        return cls(
+            namespace=found["namespace"],
+            store=found["store"],
+            context=context,
+            kubeconfig=kubeconfig,
+        )
 
     @property
     def host(self) -> str:
@@ -66,8 +75,8 @@ class KubernetesPlace:
 
     def command(self, *arguments: str) -> list[str]:
         """A kubectl command in the store's namespace."""
-        context = ["--context", self.context] if self.context else []
-        return ["kubectl", *context, "--namespace", self.namespace, *arguments]
+        options = _options(self.context, self.kubeconfig)
+        return ["kubectl", *options, "--namespace", self.namespace, *arguments]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +98,7 @@ def forwarded(
     namespace (TokenRequest); that account needs the right `query` on the store. None: the caller
     has a token.
     """
-    resource = _read(place)
+    resource = read_resource(place)
     access = resource.get("spec", {}).get("access") or {}
     is_checked = access.get("authentication", "ServiceAccount") != "None"
     is_tls = access.get("tlsSecretName") is not None
@@ -193,7 +202,8 @@ class _Tokens:
         return self._token
 
 
-def _read(place: KubernetesPlace) -> dict[str, Any]:
+def read_resource(place: KubernetesPlace) -> dict[str, Any]:
+    """The resource of the store. Raises StoreNotFoundError, or KubectlError as kubectl says."""
     command = place.command("get", "queryablestatestores", place.store, "--output=json")
     try:
         text = _run(command)
@@ -204,11 +214,42 @@ def _read(place: KubernetesPlace) -> dict[str, Any]:
         raise StoreNotFoundError(
             f"no store {place.store} in {where}: see `kubectl get qss -A`"
         ) from error
+    return _json_of(text)
+
+
+def read_resources(
+    namespace: str, context: str | None = None, kubeconfig: str | None = None
+) -> list[dict[str, Any]]:
+    """The resources of all stores of a namespace. Raises KubectlError with kubectl's words."""
+    options = [*_options(context, kubeconfig), "--namespace", namespace]
+    text = _run(["kubectl", *options, "get", "queryablestatestores", "--output=json"])
+    items: list[dict[str, Any]] = _json_of(text).get("items", [])
+    return items
+
+
+def current_namespace(context: str | None = None, kubeconfig: str | None = None) -> str:
+    """The namespace of the context in the kubeconfig, `default` if it names none."""
+    options = _options(context, kubeconfig)
+    wanted = ["config", "view", "--minify", "--output=jsonpath={..namespace}"]
     try:
-        resource: dict[str, Any] = json.loads(text)
+        return _run(["kubectl", *options, *wanted]).strip() or "default"
+    except KubectlError as error:
+        raise KubectlError(f"{error.message}; give the namespace with -n") from error
+
+
+def _options(context: str | None, kubeconfig: str | None) -> list[str]:
+    return [
+        *(["--context", context] if context else []),
+        *(["--kubeconfig", kubeconfig] if kubeconfig else []),
+    ]
+
+
+def _json_of(text: str) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise KubectlError(f"kubectl answered no JSON: {text[:200]!r}") from error
-    return resource
+    return document
 
 
 def _run(command: list[str]) -> str:

@@ -22,6 +22,7 @@ from qss_client.reads.requests import (
     many_request,
 )
 from qss_client.reads.responses import (
+    NewerRow,
     Row,
     SessionRow,
     StateQueryResult,
@@ -77,6 +78,28 @@ def get(
         return rows[0]
     found = yield from _one(state, request)
     return None if found is None else row_of(found)
+
+
+def get_newer(
+    state: SessionState,
+    definition: StoreDefinition,
+    key: Any,
+    etag: str | None,
+    options: ReadOptions,
+) -> Exchange[NewerRow | None]:
+    """The key's row; None if its partition still has the state that `etag` names."""
+    request = get_request(definition, key, options)
+    if request.method == "POST":  # Answers to many keys have no ETag.
+        rows = yield from _get_some(state, definition, [key], options)
+        return NewerRow(rows[0], None)
+    try:
+        answer = yield replace(request, none_match=etag)
+    except KeyNotFoundError:
+        return NewerRow(None, None)
+    state.saw_token(answer.headers.get("queryable-state-position"))
+    if answer.status == 304:
+        return None
+    return NewerRow(row_of(state.read(answer.body)), answer.headers.get("etag"))
 
 
 def get_many(

@@ -109,6 +109,7 @@ class HttpRequest:
     timeout_s: float = DEFAULTS.timeout_s
     after: StoreError | None = None
     accept: str | None = None  # None: the default content type.
+    none_match: str | None = None  # The ETag of a state; the answer is 304 while it is the newest.
     is_point: bool = False
 
     @property
@@ -136,10 +137,12 @@ class HttpRequest:
 
     @property
     def headers(self) -> dict[str, str] | None:
-        """The headers that the body and `accept` need."""
+        """The headers that the body, `accept` and `none_match` need."""
         headers = {} if self.body is None else {"Content-Type": "application/json"}
         if self.accept is not None:
             headers["Accept"] = self.accept
+        if self.none_match is not None:
+            headers["If-None-Match"] = self.none_match
         return headers or None
 
     def bounded(self, position: Position | None) -> "HttpRequest":

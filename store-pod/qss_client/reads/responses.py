@@ -33,6 +33,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class NewerRow:
+    """A key's row in a newer state of its partition; `row` is None where the key is absent.
+
+    `etag` names the state, for the next question; None where the pod gave no name.
+    """
+
+    row: Row | None
+    etag: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class WindowRow:
     """One row of a window: `start <= t < end`, in milliseconds since 1970.
 

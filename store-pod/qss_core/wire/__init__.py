@@ -7,7 +7,8 @@
 3. Pods compare their sequences: `losses` has what they ask, and a person's acceptance of a loss.
 4. Pods report to the operator: `replica_reports`. The operator answers with an assignment
    (`model`), or has a replica deleted: `retirement`.
-5. `qss writers` shows `writer_reports`.
+5. `qss writers` shows `writer_reports`, and `qss stores` and `qss describe` show what `discovery`
+   has.
 
 `encode` and `decode` of `messages` are the only way to bytes. `bodies.decode_request` is for bodies
 of readers: it also refuses an object that has one member twice. A failure is a `Problem` on the

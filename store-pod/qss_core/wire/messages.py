@@ -4,6 +4,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from qss_core.codes.catalogue import type_of
 from qss_core.errors import MalformedRequestError, StoreError, error_from_wire
 from qss_core.model import (
     Answer,
@@ -65,6 +66,7 @@ class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 def problem_of(error: StoreError) -> Problem:
     """The problem document of an error."""
     return Problem(
+        type=type_of(error.code),
         title=error.code.replace("_", " ").capitalize(),
         status=error.http_status,
         code=error.code,

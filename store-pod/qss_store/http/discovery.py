@@ -5,22 +5,10 @@ import math
 import msgspec
 from aiohttp import web
 
-from qss_core.model import (
-    Epoch,
-    Offset,
-    Ordinal,
-    PartitionId,
-    PodName,
-    Role,
-    Sequence,
-    StoreAssignment,
-    StoreName,
-    StoreType,
-    Wire,
-)
-from qss_core.positions import PositionJson
+from qss_core.model import PartitionId, Role, StoreAssignment
 from qss_core.queries.parameters import KEY_METADATA_PARAMETERS, options_of, parse_parameters
-from qss_core.wire.messages import Instance, KeyMetadata, StoreMetadata, metadata_of
+from qss_core.wire.discovery import Instances, Lag, Lags, Stores, StoreSummary
+from qss_core.wire.messages import KeyMetadata, StoreMetadata, metadata_of
 from qss_store.http.path_keys import key_text
 from qss_store.http.responses import json_response
 from qss_store.reads.codec import codec_of
@@ -28,48 +16,6 @@ from qss_store.reads.plans.keys import key_of_text, partition_of_key
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import state_of
-
-
-class StoreSummary(Wire, frozen=True, kw_only=True):
-    name: StoreName
-    type: StoreType
-
-
-class Stores(Wire, frozen=True, kw_only=True):
-    stores: tuple[StoreSummary, ...]
-
-
-class Instances(Wire, frozen=True, kw_only=True):
-    """`GET /state/instances`: the pods of each store that this pod knows."""
-
-    stores: dict[str, tuple[Instance, ...]]
-
-
-class Lag(Wire, frozen=True, kw_only=True):
-    """The lag of one replica (KIP-535 LagInfo), and the state that it has applied.
-
-    `lagOffsets` counts entries that are logged and not applied. `lagSeconds` is the time since the
-    replica was level with its active, as `maxStaleness` counts it; null if it never was.
-    """
-
-    role: Role
-    epoch: Epoch
-    state: str
-    applied_offset: Offset
-    end_offset: Offset
-    lag_offsets: int
-    lag_seconds: float | None
-    sequence: Sequence | None
-    position: PositionJson | None
-    stream_time: int | None
-
-
-class Lags(Wire, frozen=True, kw_only=True):
-    """`GET /state/lags/{store}`: the lags by partition number."""
-
-    pod: PodName
-    ordinal: Ordinal
-    partitions: dict[str, Lag]
 
 
 class DiscoveryApi:

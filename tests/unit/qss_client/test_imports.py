@@ -17,6 +17,20 @@ def test_the_command_line_imports_no_library_that_it_does_not_use() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize("module", ["qss_client.cli.main", "qss_client.cli.plugin"])
+def test_without_the_extra_of_the_command_line_a_program_says_what_to_install(module: str) -> None:
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(['typer', 'rich', 'yaml', 'celpy']);"
+        f"import qss_client, qss_client.store, {module} as program; program.main(['explain'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "MISSING_EXTRA: " in done.stderr
+    assert "pip install 'queryable-state[cli]'" in done.stderr
+
+
 def test_the_async_client_is_there_when_it_is_asked_for() -> None:
     assert qss_client.AsyncStore.__module__ == "qss_client.async_store"
     with pytest.raises(AttributeError, match="no attribute 'Stores'"):

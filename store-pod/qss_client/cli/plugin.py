@@ -1,0 +1,52 @@
+"""The command `kubectl qss`: the commands of `qss` for a store on Kubernetes, by its name.
+
+kubectl runs the program `kubectl-qss` on the path. Its options are those of kubectl (-n, --context,
+--kubeconfig), and stand behind the command, as kubectl demands of every plug-in.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from qss_client.cli.main import empty_app, register_own, run_app
+
+_GROUP = "qss.kubectl"
+_NOT_HERE = frozenset({"stores"})  # `kubectl get qss` lists the stores.
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `kubectl qss`, by default with the arguments of this process; ends the process."""
+    given = sys.argv[1:] if arguments is None else arguments
+    run_app("kubectl qss", _make_app, given)
+
+
+class _Plugin:
+    """A typer app whose commands find their store by the options of kubectl."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def command(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Adds a command, as the method of typer's app does."""
+        from qss_client.cli.asking import asking_by_kubectl
+
+        def add(command: Callable[..., Any]) -> Callable[..., Any]:
+            if command.__name__ not in _NOT_HERE:
+                self._app.command()(asking_by_kubectl(command))
+            return command
+
+        return add
+
+
+def _make_app() -> Any:
+    app = empty_app("kubectl qss", "Ask stores on Kubernetes, in the namespace of the context.")
+    plugin = _Plugin(app)
+    for entry in entry_points(group=_GROUP):
+        try:
+            register = entry.load()
+        except ModuleNotFoundError:
+            continue  # The part that has the commands is not installed.
+        register(plugin)
+    register_own(plugin)
+    return app
