@@ -31,8 +31,11 @@ def _may_repeat(data: bytes) -> bool:
 
 
 def _check(data: bytes) -> None:
-    # Numbers stay text: Python refuses to parse very long integers.
-    json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
+    try:
+        # Numbers stay text: Python refuses to parse very long integers.
+        json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
+    except UnicodeDecodeError as error:  # msgspec does not look at every byte.
+        raise MalformedRequestError(f"the body is not UTF-8: {error.reason}") from error
 
 
 def _once(members: list[tuple[str, Any]]) -> None:

@@ -33,3 +33,16 @@ def test_a_member_that_is_twice_in_an_object_is_refused(body: str, name: str) ->
 )
 def test_what_is_in_several_objects_or_in_texts_is_taken(body: str) -> None:
     assert isinstance(decode_request(body.encode(), BatchRequest), BatchRequest)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"query": {"\x80ype": "KeyQuery", "key": {"\\u001f": null}}}',
+        b'{"query": {"type": "KeyQuery", "key": "\\u0041\xff"}}',
+    ],
+)
+def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
+    """The first one was a failure of the pod: the names of tags are not decoded."""
+    with pytest.raises(MalformedRequestError, match=r"not UTF-8|not a valid QueryRequest"):
+        decode_request(body, QueryRequest)
