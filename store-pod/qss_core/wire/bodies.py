@@ -36,6 +36,8 @@ def _check(data: bytes) -> None:
         json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
     except UnicodeDecodeError as error:  # msgspec does not look at every byte.
         raise MalformedRequestError(f"the body is not UTF-8: {error.reason}") from error
+    except RecursionError as error:  # Its limit lies a little below that of msgspec.
+        raise MalformedRequestError("the body is nested too deeply") from error
 
 
 def _once(members: list[tuple[str, Any]]) -> None:

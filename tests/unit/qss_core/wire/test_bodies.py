@@ -46,3 +46,17 @@ def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
     """The first one was a failure of the pod: the names of tags are not decoded."""
     with pytest.raises(MalformedRequestError, match=r"not UTF-8|not a valid QueryRequest"):
         decode_request(body, QueryRequest)
+
+
+def test_a_body_of_any_depth_is_taken_or_refused() -> None:
+    taken = 0
+    for depth in range(900, 1100):
+        key = "[" * depth + '"\\u0041"' + "]" * depth
+        try:
+            decode_request(
+                f'{{"query": {{"type": "KeyQuery", "key": {key}}}}}'.encode(), QueryRequest
+            )
+            taken += 1
+        except MalformedRequestError:
+            continue
+    assert 0 < taken < 200
