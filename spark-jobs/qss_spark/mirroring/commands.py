@@ -20,12 +20,13 @@ from qss_client.http.sync_http import SyncHttp
 from qss_client.kube.connection import ConnectionOptions
 from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError
+from qss_core.text import listed
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.following import Teller, follow, lag_of, looking, telling
 from qss_spark.mirroring.group import StateCopies
-from qss_spark.mirroring.listing import list_states
+from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
@@ -136,6 +137,9 @@ def mirror(
 
 def _offer(checkpoint: Path, reached: Reaching, *, is_up: bool) -> None:
     """Prints stores that fit, or starts them on this machine beside the file that fills them."""
+    if inside := checkpoints_in(checkpoint):
+        shown = listed([str(one) for one in inside])
+        raise MalformedRequestError(f"{checkpoint} has several checkpoints, name one: {shown}")
     name = name_of(checkpoint.resolve().name)
     with telling(f"reads the state of {checkpoint}"):
         stores = fitting_stores(Inventory(checkpoint), name, is_local=is_up)

@@ -20,7 +20,7 @@ def list_states(directory: Path, output: Output) -> bool:
 
     Returns whether all can be read. Raises CheckpointError for a directory that has none.
     """
-    inside = [] if _is_checkpoint(directory) else sorted(filter(_is_checkpoint, _in(directory)))
+    inside = checkpoints_in(directory)
     if not inside:
         return list_state(directory, output)
     is_whole = True
@@ -35,6 +35,11 @@ def list_states(directory: Path, output: Output) -> bool:
         if output is Output.TABLE:
             typer.echo()
     return is_whole
+
+
+def checkpoints_in(directory: Path) -> list[Path]:
+    """The checkpoints that a directory has, in order; none where it is one itself."""
+    return [] if _is_checkpoint(directory) else sorted(filter(_is_checkpoint, _in(directory)))
 
 
 def _is_checkpoint(directory: Path) -> bool:

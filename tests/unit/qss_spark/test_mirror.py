@@ -156,6 +156,10 @@ def test_a_directory_of_checkpoints_lists_each_of_them(tmp_path: Path, run: Run)
         f"{tmp_path / 'dedup-hdfs'}:",
         f"{tmp_path / 'join-hdfs'}:",
     ]
+    code, out, err = run(tmp_path, "--print-stores")
+    assert (code, out) == (2, "")
+    named = f"{tmp_path / 'dedup-hdfs'}, {tmp_path / 'join-hdfs'}"
+    assert f"{tmp_path} has several checkpoints, name one: {named}" in err
     for file in (tmp_path / "join-hdfs" / "commits").iterdir():
         file.unlink()
     code, out, err = run(tmp_path)

@@ -94,6 +94,7 @@ def test_a_slice_of_values_is_computed_from_its_own_rows() -> None:
         (["x=sum; count"], "no expression"),
         (["x=" + "(" * 300 + "sum" + ")" * 300], "no expression"),
         (["x=sum\0"], "no expression"),
+        (["x=1e400"], "a number that is too large for a double"),
         (["x=" + "-" * 60 + "sum"], "nested more than 50 deep"),
         (["x=" + "sum+" * 400 + "sum"], "longer than 1000"),
         (["x=sum ** 2"], "has sum \\*\\* 2: it is NAME"),

@@ -8,6 +8,7 @@ is null, where a divisor is 0, and where a whole number needs more than 64 bits.
 
 import ast
 import hashlib
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -96,6 +97,8 @@ class _Expression:
             case ast.Constant(value=number) if type(number) in (int, float):
                 if isinstance(number, int) and number > _LONG_MAX:
                     raise self._refused(f"has the number {number}, which needs more than 64 bits")
+                if number == math.inf:
+                    raise self._refused("has a number that is too large for a double")
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
                 self._check(operand, depth + 1)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in (*_OPERATIONS, ast.Div):
