@@ -1,5 +1,7 @@
 """A body in which a member comes twice is refused, at any depth."""
 
+import sys
+
 import pytest
 
 from qss_core.errors import MalformedRequestError
@@ -49,8 +51,8 @@ def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
 
 
 def test_a_body_of_any_depth_is_taken_or_refused() -> None:
-    taken = 0
-    for depth in range(900, 1100):
+    taken, limit = 0, sys.getrecursionlimit()  # Other tests may have raised it.
+    for depth in range(limit - 150, limit + 50):
         key = "[" * depth + '"\\u0041"' + "]" * depth
         try:
             decode_request(
