@@ -10,8 +10,7 @@ StatefulSets. `local` is a cluster on one machine: child processes, and files fo
 its status. Both ask pods for their replicas and send assignments by `http_pods`; `pod_answers`
 reads the pods' answers within limits. `resources` reads and checks resources as text.
 
-`__main__` starts the operator, `commands` has `qss up`, `qss down` and `qss status`, and
-`store_commands` has the commands that change a store of a local cluster. `kubectl_commands` has
-`kubectl qss status`. `times` writes times as
-Kubernetes does; `errors`, `logs` and `metrics` serve all of them.
+`__main__` starts the operator. `commands` has the commands that need the control plane: those of
+`qss` for a cluster of this machine, and `kubectl qss status`. `times` writes times as Kubernetes
+does; `errors`, `logs` and `metrics` serve all of them.
 """

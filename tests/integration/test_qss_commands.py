@@ -257,7 +257,7 @@ def test_the_tries_of_a_pod_that_cannot_start_are_told_in_one_line(tmp_path: Pat
 
 def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['qss_operator.commands'] = None\n"
+        "import sys; sys.modules['qss_operator.commands.local'] = None\n"
         "sys.argv = ['qss', 'up', 'x.yaml']\n"
         "from qss_client.cli.main import main; main()"
     )

@@ -16,7 +16,7 @@ The store keeps the id of the query and the last batch, so a mirror that starts 
 it, and a second mirror by the same writer ends the first one; another writer is refused. A batch
 that was decided before a crash is the last batch of the store then, and is not read again.
 Nothing here writes into a checkpoint, and a copy needs no Spark. `verification` compares a store
-with the rows of Spark's reader (`spark_rows`).
+with the rows of Spark's reader (`rows.spark_rows`).
 
 Tests: `test_mirror` and those beside it (unit), `test_mirror_copies`, `test_mirror_stores`,
 `test_mirror_verified` and `test_spark_mirror` (integration).

@@ -29,8 +29,8 @@ from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.spark_rows import read_by_spark
 from qss_spark.mirroring.rows.store_rows import StoreRows
-from qss_spark.mirroring.spark_rows import read_by_spark
 from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
 from qss_spark.mirroring.verification import Verdict, copied_batch, verify
 from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted

@@ -1,7 +1,7 @@
 """Shows the published status of local stores: the texts of `qss status`.
 
-1. `qss_operator.commands` calls `view.show_statuses`, or `watch.watch_statuses` for `--watch`.
-   `qss up` prints the table of `view` alone.
+1. `qss_operator.commands.local` calls `view.show_statuses`, or `watch.watch_statuses` for
+   `--watch`. `qss up` prints the table of `view` alone.
 2. `view` takes the status of each store from `present`. If no `qss up` runs the store, `present`
    says that it is stopped, whatever the file says: a killed run has not published its end. If the
    status was not renewed for 10 s, its health is unknown, and `present` says why.

@@ -1,4 +1,4 @@
-"""Makes rows of a store from the keys and values of a query's state. Pure.
+"""Makes rows of a store from the keys and values of a query's state.
 
 1. `store_rows` encodes the rows of one store: the key by the store's key serde, the value by its
    value serde, a slice for each partition. What does not fit the store is refused by name.
@@ -10,6 +10,8 @@
 4. `time_to_live` unwraps values of a processor's variable that have one.
 5. `json_values` makes JSON of Arrow's values: times are RFC 3339, bytes are base64, and decimals
    keep their digits.
+6. `spark_rows` reads the same keys and values with Spark's own reader, for a comparison. It alone
+   needs Spark; the other modules are pure.
 
 A session that grows is another row of its store, so `store_rows` is told the rows that keys had
 before, and deletes those that are not written again. With `keep_deleted` rows of keys that the

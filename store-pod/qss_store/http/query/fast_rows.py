@@ -7,21 +7,22 @@ from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.query.streams import scan_document
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
-from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read
 from qss_store.reads.scans.cursors import Piece, encode_cursor
-from qss_store.reads.scans.open_scan import open_scan
 from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX, FewRows, read_few
+from qss_store.reads.scans.timed_scan import TimedScan
 from qss_store.runtime.metrics import Metrics
+
+FewRowsPlan = ScanPlan | TimedPlan
 
 _FEW_ROWS = 128  # So few rows take less time than the ordinary way adds, so they wait for no turn.
 
 
 def rows_at_once(
-    reader: ReadContext, request: ReadRequest[RowsPlan], pieces: Sequence[Piece]
+    reader: ReadContext, request: ReadRequest[FewRowsPlan], pieces: Sequence[Piece]
 ) -> bytes | None:
     """The document that a scan of the pieces answers.
 
@@ -44,7 +45,7 @@ def rows_at_once(
 
 def _document(
     reader: ReadContext,
-    request: ReadRequest[RowsPlan],
+    request: ReadRequest[FewRowsPlan],
     pieces: Sequence[Piece],
     left: int,
     at_once: int,
@@ -89,7 +90,7 @@ def _document(
 
 def _first_rows(
     state: Reading,
-    plan: RowsPlan,
+    plan: FewRowsPlan,
     start: Piece,
     rows_max: int,
     bytes_max: int,
@@ -99,7 +100,7 @@ def _first_rows(
     if isinstance(plan, ScanPlan):
         return read_few(state, plan, start, rows_max, bytes_max)
     gathered = _Gathered()
-    scan = open_scan(state, plan, start, gathered, metrics)
+    scan = TimedScan(state, plan, start, gathered, metrics)
     try:
         scan.take(rows_max)
         return FewRows(gathered.keys, gathered.rows, scan.is_over, scan.last_key)
@@ -119,10 +120,7 @@ class _Gathered:
         self.rows += rows
         return b""
 
-    def of_lines(self, lines: Sequence[bytes]) -> bytes:
-        raise NotImplementedError("rows of other pods do not come here")
 
-
-def _is_by_time(plan: RowsPlan) -> bool:
+def _is_by_time(plan: FewRowsPlan) -> bool:
     """Whether the rows of all partitions are merged."""
     return isinstance(plan, TimedPlan) and plan.by_time

@@ -20,7 +20,7 @@ from qss_core.queries.parameters import (
 from qss_store.http.content_types import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.middleware import MEMORY
 from qss_store.http.query.arrow import ArrowEncoder
-from qss_store.http.query.fast_rows import rows_at_once
+from qss_store.http.query.fast_rows import FewRowsPlan, rows_at_once
 from qss_store.http.query.streams import (
     Collected,
     EventSource,
@@ -74,7 +74,7 @@ class ScanApi:
         read, _ = self._asked(store, query)
         return self.read_at_once(read)
 
-    def read_at_once(self, read: ReadRequest[RowsPlan]) -> bytes | None:
+    def read_at_once(self, read: ReadRequest[FewRowsPlan]) -> bytes | None:
         """The JSON that `answer` sends; None if the ordinary way has to answer."""
         if self._slots[read.options.scope].is_full:
             return None

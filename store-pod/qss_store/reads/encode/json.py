@@ -28,14 +28,18 @@ _TIMES = {
 _ENCODER = msgspec.json.Encoder()
 
 
-class RowEncoder(Protocol):
-    """Encodes the rows of a scan."""
+class StoredRowEncoder(Protocol):
+    """Takes stored rows of a scan, at least one at a time."""
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
         """Encodes stored rows, at least one.
 
         Raises MalformedBytesError for bytes of another serde or format.
         """
+
+
+class RowEncoder(StoredRowEncoder, Protocol):
+    """Encodes the rows of a scan, of this pod and of others."""
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
         """Joins rows that are JSON already."""

@@ -25,7 +25,12 @@ class IndexScan:
     """Scans the rows of one state by index key and key; it holds the state until `close`."""
 
     def __init__(
-        self, reading: Reading, plan: IndexPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
+        self,
+        reading: Reading,
+        plan: IndexPlan,
+        start: Piece,
+        encoder: RowEncoder,
+        metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`; call it without an await after the reading."""
         snapshot = reading.view.snapshot

@@ -6,7 +6,7 @@ from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats.values import RowSplitter
 from qss_core.model import Sequence
 from qss_store.reads.codec import RowWriter
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import StoredRowEncoder
 from qss_store.reads.plans.keys import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
@@ -95,7 +95,12 @@ class KeyScan:
     """Scans one replica's state; it holds the state until `close`."""
 
     def __init__(
-        self, reading: Reading, plan: ScanPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
+        self,
+        reading: Reading,
+        plan: ScanPlan,
+        start: Piece,
+        encoder: StoredRowEncoder,
+        metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`; call it without an await after the reading."""
         lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)

@@ -7,7 +7,7 @@ from typing import cast
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats.timed_keys import STILL_VALID
 from qss_core.model import Sequence, StoreType
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import StoredRowEncoder
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
@@ -72,7 +72,7 @@ class TimedScan:
         reading: Reading,
         plan: TimedPlan,
         start: Piece,
-        encoder: RowEncoder,
+        encoder: StoredRowEncoder,
         metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`; call it without an await after the reading."""

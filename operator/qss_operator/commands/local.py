@@ -1,4 +1,4 @@
-"""The commands `qss up`, `qss down` and `qss status`; `store_commands` has those of one store.
+"""The commands `qss up`, `qss down` and `qss status`; `stores` has those of one store.
 
 What only `up` needs (the rules' language, HTTP) is imported there, as it takes half a second.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qss_operator.commands.stores import StateOption, register_store_commands
 from qss_operator.local.cluster import POD_COMMAND
 from qss_operator.local.directory.ports import moves
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory, version_of
@@ -20,7 +21,6 @@ from qss_operator.local.status.watch import watch_statuses
 from qss_operator.local.stop import stop_stores
 from qss_operator.planning.annotations import how_to_apply
 from qss_operator.planning.status import attention, is_ready, why
-from qss_operator.store_commands import StateOption, register_store_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
