@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from qss_operator.planning.model import (
     StoreStatus,
 )
 from qss_operator.resources.status_document import encode_status
-from qss_testing.clients.qss_command import Finished
+from qss_testing.clients.terminal import Program
 from qss_testing.page_commands import outputs_of_page
 from qss_testing.pods.pod_process import PodCluster
 
@@ -61,25 +60,12 @@ def resource(name: str, **members: Any) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Program):
     """Runs `kubectl qss` in this process; `file` is the script in the place of kubectl."""
 
-    file: Path
-    capture: pytest.CaptureFixture[str]
-
-    def run(self, *arguments: str) -> Finished:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = self.capture.readouterr()
-        code = ended.value.code
-        return Finished(code if isinstance(code, int) else 0, out, err)
-
-    def json(self, *arguments: str) -> Any:
-        """The JSON output of a command."""
-        done = self.run(*arguments, "-o", "json")
-        assert (done.code, done.err) == (0, ""), done.err
-        return json.loads(done.out)
+    def __init__(self, file: Path, capture: pytest.CaptureFixture[str]) -> None:
+        super().__init__(main, capture)
+        self.file = file
 
     def asked(self) -> list[str]:
         """The arguments of each call of kubectl."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from qss_bench.loads.triggers import trigger_ms
 from qss_bench.report import Figure
 from qss_spark import StoreSink
 from qss_spark.session import local_session
@@ -55,17 +56,5 @@ def _median_ms(spark: SparkSession, checkpoint: Path, sink: StoreSink | None) ->
             F.concat(F.lit('{"n":'), F.col("value").cast("string"), F.lit("}")).alias("value"),
         )
     )
-    writer = rows.writeStream.option("checkpointLocation", str(checkpoint))
-    writer = writer.foreachBatch(sink) if sink else writer.format("noop")
-    query = writer.trigger(processingTime="0 seconds").start()
-    seen: dict[int, float] = {}
-    while len(seen) < WARM_UP + BATCHES and query.isActive:
-        query.awaitTermination(1)
-        for progress in query.recentProgress:
-            if progress["numInputRows"]:
-                seen[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
-    failure = query.exception()
-    query.stop()
-    if failure:
-        raise failure
-    return statistics.median([seen[batch] for batch in sorted(seen)[WARM_UP:]])
+    found = trigger_ms(rows, checkpoint, sink, warm=WARM_UP, batches=BATCHES)
+    return statistics.median(found)

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
 
+from qss_bench.loads.triggers import trigger_ms
 from qss_bench.peers.servers import postgres_server, redis_server
 from qss_bench.peers.sinks import PostgresSink, RedisSink, Sink
 from qss_bench.peers.tables import Table
@@ -95,7 +96,13 @@ def _measure_size(
     for number in range(size.rounds + 1):  # In the first one the JVM compiles.
         for name, make in sinks.items():
             run = f"{name}-{size.rows}-{number}"
-            times = _trigger_ms(spark, size, directory / "checkpoints" / run, make(run))
+            times = trigger_ms(
+                _rows(spark, size),
+                directory / "checkpoints" / run,
+                make(run),
+                warm=size.warm,
+                batches=size.batches,
+            )
             if number:
                 found[name].rounds.append(times)
     theirs, floor = found[_POSTGRES], found[_NOOP].median_ms
@@ -128,23 +135,3 @@ def _rows(spark: SparkSession, size: Size) -> DataFrame:
     value = F.concat(F.lit('{"n":'), number, F.lit(',"hash":"'), hashed, F.lit('"}'))
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", size.rows)
     return source.option("numPartitions", 2).load().select(key.alias("key"), value.alias("value"))
-
-
-def _trigger_ms(
-    spark: SparkSession, size: Size, checkpoint: Path, sink: Sink | None
-) -> list[float]:
-    """The times of the triggers of one query, without those to warm up."""
-    writer = _rows(spark, size).writeStream.option("checkpointLocation", str(checkpoint))
-    writer = writer.foreachBatch(sink) if sink else writer.format("noop")
-    query = writer.trigger(processingTime="0 seconds").start()
-    seen: dict[int, float] = {}
-    while len(seen) < size.warm + size.batches and query.isActive:
-        query.awaitTermination(1)
-        for progress in query.recentProgress:
-            if progress["numInputRows"]:
-                seen[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
-    failure = query.exception()
-    query.stop()
-    if failure:
-        raise failure
-    return [seen[batch] for batch in sorted(seen)[size.warm :]]

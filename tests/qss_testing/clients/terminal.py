@@ -1,6 +1,7 @@
 """Runs `qss` in this process against one store."""
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,16 +22,18 @@ ROWS: dict[str, Any] = {
 }
 
 
-class Terminal:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
+class Program:
+    """A program of the command line, which runs in this process."""
+
+    def __init__(
+        self, main: Callable[[Sequence[str]], None], capture: pytest.CaptureFixture[str]
+    ) -> None:
+        self._main = main
         self._capture = capture
 
     def run(self, *arguments: str) -> Finished:
-        """Runs a command, with the store's URL unless `arguments` have one."""
-        url = () if "--url" in arguments else ("--url", self._url)
         with pytest.raises(SystemExit) as ended:
-            main([*arguments, *url])
+            self._main(arguments)
         out, err = self._capture.readouterr()
         code = ended.value.code
         return Finished(code if isinstance(code, int) else 0, out, err)
@@ -40,6 +43,17 @@ class Terminal:
         done = self.run(*arguments, "-o", "json")
         assert (done.code, done.err) == (0, ""), done.err
         return json.loads(done.out)
+
+
+class Terminal(Program):
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
+        super().__init__(main, capture)
+        self._url = url
+
+    def run(self, *arguments: str) -> Finished:
+        """Runs a command, with the store's URL unless `arguments` have one."""
+        url = () if "--url" in arguments else ("--url", self._url)
+        return super().run(*arguments, *url)
 
     def refused(self, code: int, *arguments: str) -> str:
         """The error of a command that fails, which is one line."""
