@@ -29,6 +29,7 @@ from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.rows.spark_rows import read_by_spark
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
@@ -223,6 +224,8 @@ def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> 
         copies = {}
         stack.enter_context(teller)
         for one in places:
+            if note := note_of(one.follower.place):
+                typer.echo(f"{one.to.store}: {note}", err=True)
             copy = StateCopy(
                 one.follower,
                 one.http,
@@ -268,7 +271,7 @@ def _verdict(one: _Place) -> Verdict:
     by_spark = read_by_spark(one.checkpoint.path, batch, one.follower.place, columns)
     table = one.follower.shown(by_spark, batch)
     key, value = (table.schema.field(name).type for name in ("key", "value"))
-    computed = ComputedValues(wanted.value) if wanted.value else None
+    computed = ComputedValues(wanted.value, one.follower.opaque) if wanted.value else None
     with one.to.client(RetryLimits(deadline_s=_READ_S), raw=True) as client:
         rows = StoreRows(client.metadata().definition, key, value, computed=computed)
         return verify(table, client, batch, rows, keep_deleted=wanted.keep_deleted)

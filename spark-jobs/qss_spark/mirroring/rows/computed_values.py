@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qss_core.errors import MalformedRequestError
+from qss_spark.mirroring.rows.opaque_buffers import HINT
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEXT_MAX, _DEPTH_MAX = 1000, 50
@@ -36,8 +37,8 @@ _GRAMMAR = "NAME=EXPRESSION, with columns, numbers, + - * / and parentheses"
 class ComputedValues:
     """The columns of a store's values, each with its expression."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        """Reads the expressions. Raises MalformedRequestError."""
+    def __init__(self, texts: Sequence[str], opaque: Sequence[str] = ()) -> None:
+        """Reads the expressions. Raises MalformedRequestError, also for columns that are opaque."""
         self._columns: dict[str, _Expression] = {}
         for text in texts:
             name, _, expression = text.partition("=")
@@ -45,7 +46,7 @@ class ComputedValues:
                 raise MalformedRequestError(f"a value is {_GRAMMAR}, not {text[:80]!r}")
             if name in self._columns:
                 raise MalformedRequestError(f"the value {name} is there twice: name it once")
-            self._columns[name] = _Expression(name, expression.strip())
+            self._columns[name] = _Expression(name, expression.strip(), opaque)
         shown = "\0".join(f"{name}={one.text}" for name, one in self._columns.items())
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:8]
 
@@ -67,9 +68,9 @@ class ComputedValues:
 class _Expression:
     """An expression that computes one column."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, opaque: Sequence[str]) -> None:
         self.text = text
-        self._name = name
+        self._name, self._opaque = name, opaque
         self._quoted: dict[str, str] = {}  # Words that stand for names in backticks.
         if len(text) > _TEXT_MAX:
             raise self._refused(f"is longer than {_TEXT_MAX} characters")
@@ -92,8 +93,9 @@ class _Expression:
         if depth > _DEPTH_MAX:
             raise self._refused(f"is nested more than {_DEPTH_MAX} deep")
         match node:
-            case ast.Name():
-                return
+            case ast.Name(id=word):
+                if (column := self._quoted.get(word, word)) in self._opaque:
+                    raise self._refused(f"has the column {column}, which is opaque. {HINT}")
             case ast.Constant(value=number) if type(number) in (int, float):
                 if isinstance(number, int) and number > _LONG_MAX:
                     raise self._refused(f"has the number {number}, which needs more than 64 bits")
