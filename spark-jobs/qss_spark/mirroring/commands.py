@@ -35,7 +35,7 @@ from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
 from qss_spark.mirroring.verification import Verdict, copied_batch, verify
 from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted
-from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.inventory import Inventory
 
 _READ_S = 60.0  # For each page of a comparison.
@@ -97,6 +97,7 @@ def mirror(
     batch. A list has exit code 1 where a part of the state cannot be read, and a comparison where
     a row differs.
     """
+    checkpoint = local_directory(checkpoint)
     of_store = (operator is not None, part is not None, writer is not None, keep_deleted, value)
     if file is not None and (store is not None or any(of_store)):
         raise MalformedRequestError("--file says it for each store: leave out what it has")

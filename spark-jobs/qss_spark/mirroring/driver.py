@@ -25,7 +25,7 @@ from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.wanted import WantedCopy
-from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -282,20 +282,21 @@ def _wanted_of(stores: object) -> dict[str, WantedCopy]:
 def _checkpoint_of(query: "StreamingQuery | str | Path") -> Path:
     """The directory of a query's checkpoint. Raises MalformedRequestError where it has none."""
     if isinstance(query, str | Path):
-        return Path(query)
+        return _local(query)
     try:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())  # noqa: SLF001 Spark tells it nowhere else.
     except AttributeError as error:
         raise MalformedRequestError(
             "the checkpoint of this query is not known here: give its directory instead"
         ) from error
-    scheme, colon, path = root.partition(":")
-    if colon and scheme != "file":
-        raise MalformedRequestError(
-            f"the checkpoint {root} is not in a directory of this machine: mount it, and give the "
-            "directory"
-        )
-    return Path("/" + (path if colon else root).lstrip("/"))
+    return _local(root)
+
+
+def _local(checkpoint: str | Path) -> Path:
+    try:
+        return local_directory(checkpoint)
+    except CheckpointError as error:
+        raise MalformedRequestError(error.message) from error
 
 
 def _is_active(query: "StreamingQuery | str | Path") -> bool:

@@ -163,6 +163,15 @@ def test_what_is_no_checkpoint_is_refused(
     assert run(tmp_path / "nothing")[2].endswith("nothing is no directory\n")
 
 
+def test_a_url_is_that_of_a_directory_or_refused(tmp_path: Path, run: Run) -> None:
+    unpacked(tmp_path, "dedup-hdfs")
+    assert [run(f"file://{tmp_path}")[0], run(f"file:{tmp_path}")[0]] == [0, 0]
+    code, out, err = run("s3://bucket/delays")
+    assert (code, out) == (2, "")
+    assert "s3:/bucket/delays is not in a directory of this machine" in err
+    assert "keep its checkpoint on a volume, and give the directory" in err
+
+
 def test_a_directory_of_checkpoints_lists_each_of_them(tmp_path: Path, run: Run) -> None:
     for name in ("dedup-hdfs", "join-hdfs", "other"):
         (tmp_path / name).mkdir()
