@@ -31,6 +31,7 @@ _OPERATIONS: dict[type[ast.operator], _Operation] = {
     ast.Sub: (pc.subtract, pc.subtract_checked, operator.sub),
     ast.Mult: (pc.multiply, pc.multiply_checked, operator.mul),
 }
+_RESULTS = "Results that these do not give are written by StoreSink"
 _GRAMMAR = "NAME=EXPRESSION, with columns, numbers, + - * / and parentheses"
 
 
@@ -107,7 +108,7 @@ class _Expression:
                 self._check(left, depth + 1)
                 self._check(right, depth + 1)
             case _:
-                raise self._refused(f"has {self._shown(node)}: it is {_GRAMMAR}")
+                raise self._refused(f"has {self._shown(node)}: it is {_GRAMMAR}. {_RESULTS}")
 
     def _computed(self, node: ast.expr, columns: dict[str, pa.Array], rows: int) -> pa.Array:
         match node:
@@ -139,7 +140,9 @@ class _Expression:
         name = self._quoted.get(word, word)
         if name not in columns:
             there = ", ".join(columns) or "none"
-            raise self._refused(f"has the column {name}; the columns of the state are {there}")
+            raise self._refused(
+                f"has the column {name}; the columns of the state are {there}. {_RESULTS}"
+            )
         return columns[name]
 
     def _shown(self, node: ast.expr) -> str:
