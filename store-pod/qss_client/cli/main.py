@@ -145,9 +145,10 @@ def register_own(app: Any) -> None:
     """Adds the commands of the client, which need no other part."""
     from qss_client.cli import count, queries, timed, writers
     from qss_client.cli.explain import command as explain
+    from qss_client.cli.load import command as load
     from qss_client.cli.stores import describe, listing, watch
 
-    for part in (queries, timed, count, writers, listing, describe, watch, explain):
+    for part in (queries, timed, count, writers, listing, describe, watch, explain, load):
         part.register(app)
 
 

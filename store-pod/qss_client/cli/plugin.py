@@ -12,7 +12,8 @@ from typing import Any
 from qss_client.cli.main import empty_app, register_own, run_app
 
 _GROUP = "qss.kubectl"
-_NOT_HERE = frozenset({"stores"})  # `kubectl get qss` lists the stores.
+# `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one.
+_NOT_HERE = frozenset({"stores", "load"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
