@@ -147,8 +147,9 @@ def register_own(app: Any) -> None:
     from qss_client.cli.explain import command as explain
     from qss_client.cli.load import command as load
     from qss_client.cli.stores import describe, listing, watch
+    from qss_client.cli.top import command as top
 
-    for part in (queries, timed, count, writers, listing, describe, watch, explain, load):
+    for part in (queries, timed, count, writers, listing, describe, watch, top, explain, load):
         part.register(app)
 
 
