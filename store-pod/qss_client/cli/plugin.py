@@ -12,8 +12,9 @@ from typing import Any
 from qss_client.cli.main import empty_app, register_own, run_app
 
 _GROUP = "qss.kubectl"
-# `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one.
-_NOT_HERE = frozenset({"stores", "load"})
+# `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one;
+# kubectl has completion of its own.
+_NOT_HERE = frozenset({"stores", "load", "completion"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,6 +10,7 @@ from qss_client.cli.load.input_rows import FileFormat, format_of
 from qss_client.cli.main import MissingExtraError
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document
+from qss_client.cli.shell.names import store_names
 from qss_client.clock import SystemClock
 from qss_core.errors import MalformedRequestError
 
@@ -29,7 +30,9 @@ def load(
     file: Annotated[
         Path, typer.Argument(exists=True, dir_okay=False, help="a CSV, NDJSON or Parquet file")
     ],
-    store: Annotated[str, typer.Option("--store", "-s", help="the store")],
+    store: Annotated[
+        str, typer.Option("--store", "-s", help="the store", autocompletion=store_names)
+    ],
     key: Annotated[str, typer.Option(help="the column of the key, or several: a,b")] = "key",
     value: Annotated[
         str | None,

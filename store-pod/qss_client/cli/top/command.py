@@ -14,6 +14,7 @@ from qss_client.addresses import checked_urls, local_metrics_urls, local_stores
 from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document, without_csv
+from qss_client.cli.shell.names import store_names
 from qss_client.cli.tables import terminal_width
 from qss_client.cli.top.rates import Shown, shown_of
 from qss_client.cli.top.sampling import Sampler, StoreSample
@@ -33,7 +34,10 @@ def register(app: typer.Typer) -> None:
 @reaching
 def top(
     stores: Annotated[
-        list[str] | None, typer.Argument(help="stores; default: all of the local cluster")
+        list[str] | None,
+        typer.Argument(
+            help="stores; default: all of the local cluster", autocompletion=store_names
+        ),
     ] = None,
     interval: Annotated[
         float, typer.Option(min=_INTERVAL_MIN_S, help="seconds between two looks")

@@ -8,7 +8,11 @@ from qss_client.cli.tables import table_lines
 from qss_client.cli.top.rates import Shown
 
 _UNITS = (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
+# A table fits into 80 columns.
 _HEADINGS = {
+    "partition": "PART",
+    "lagOffsets": "LAG",
+    "lagSeconds": "LAG S",
     "batchesPerSecond": "BATCHES/S",
     "rowsPerSecond": "ROWS/S",
     "readsPerSecond": "READS/S",
