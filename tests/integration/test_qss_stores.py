@@ -213,6 +213,24 @@ def test_a_store_looks_as_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixt
         assert words_of(done.out) == words_of(first)
 
 
+# --- qss count
+
+
+def test_the_rows_of_each_partition_are_counted(terminal: Terminal) -> None:
+    whole = terminal.json("count", "words", "--exact")["count"]
+    found = terminal.json("count", "words", "--exact", "--by-partition")
+    assert found["count"] == whole == sum(one["count"] for one in found["partitions"])
+    assert [one["partition"] for one in found["partitions"]] == [0, 1, 2, 3]
+    done = terminal.run("count", "words", "--by-partition", "--partitions", "1,3")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert [line[0] for line in lines] == ["PARTITION", "1", "3", "all"]
+    assert int(lines[3][1]) == int(lines[1][1]) + int(lines[2][1])
+    assert "--exact" in done.err
+    csv = terminal.run("count", "words", "--exact", "--by-partition", "-o", "csv").out
+    assert csv.splitlines()[0] == "partition,count"
+    assert len(csv.splitlines()) == 5
+
+
 # --- qss stores
 
 
