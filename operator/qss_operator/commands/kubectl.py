@@ -1,4 +1,4 @@
-"""The command `kubectl qss status`, which shows the published status of stores on Kubernetes."""
+"""The commands of `kubectl qss` beside those of the client; `kubectl qss status` is here."""
 
 from typing import Annotated, Any
 
@@ -11,6 +11,8 @@ from qss_client.cli.shell.names import store_names
 from qss_client.kube.kubectl import KubernetesPlace, read_resource, read_resources
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
+from qss_operator.commands import logs
+from qss_operator.commands.report import command as report
 from qss_operator.local.status.summary import summary_of
 from qss_operator.local.status.view import statuses_table
 from qss_operator.planning.model import StoreStatus
@@ -20,6 +22,8 @@ from qss_operator.resources.status_document import decode_status
 def register(app: typer.Typer) -> None:
     """Add the commands to `kubectl qss`."""
     app.command()(status)
+    logs.register(app)
+    report.register(app)
 
 
 @reaching
