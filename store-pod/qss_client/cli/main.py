@@ -152,12 +152,12 @@ def register_own(app: Any) -> None:
     from qss_client.cli import count, queries, timed, writers
     from qss_client.cli.explain import command as explain
     from qss_client.cli.load import command as load
-    from qss_client.cli.shell import completion
+    from qss_client.cli.shell import completion, interactive
     from qss_client.cli.stores import describe, listing, watch
     from qss_client.cli.top import command as top
 
     readers = (queries, timed, count, writers, listing, describe, watch, top)
-    for part in (*readers, explain, load, completion):
+    for part in (*readers, explain, load, completion, interactive):
         part.register(app)
 
 

@@ -13,8 +13,8 @@ from qss_client.cli.main import empty_app, register_own, run_app
 
 _GROUP = "qss.kubectl"
 # `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one;
-# kubectl has completion of its own.
-_NOT_HERE = frozenset({"stores", "load", "completion"})
+# kubectl has completion of its own, and the shell has the commands of `qss`.
+_NOT_HERE = frozenset({"stores", "load", "completion", "shell"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
