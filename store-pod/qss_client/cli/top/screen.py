@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qss_client.cli.printing import heading_of
-from qss_client.cli.tables import table_lines
+from qss_client.cli.tables import shown_bytes, table_lines
 from qss_client.cli.top.rates import Shown
 
-_UNITS = (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
 # A table fits into 80 columns.
 _HEADINGS = {
     "partition": "PART",
@@ -47,11 +46,3 @@ def _cell(name: str, value: Any) -> str:
     if name == "freeBytes":
         return shown_bytes(value)
     return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def shown_bytes(count: int) -> str:
-    """A number of bytes with three digits, as 1.23G."""
-    for unit, size in _UNITS:
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return str(count)

@@ -2,10 +2,11 @@
 
 import pytest
 
+from qss_client.cli.tables import shown_bytes
 from qss_client.cli.top.metrics_text import PodMetrics
 from qss_client.cli.top.rates import shown_of
 from qss_client.cli.top.sampling import PodSample, StoreSample
-from qss_client.cli.top.screen import screen_lines, shown_bytes
+from qss_client.cli.top.screen import screen_lines
 from qss_core.model import Epoch, Offset, Ordinal, PodName, Role, Sequence
 from qss_core.wire.discovery import Lag, Lags
 from qss_core.wire.messages import metadata_of
