@@ -9,7 +9,6 @@ timestamps or milliseconds since 1970.
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, cast, get_args
 
 import msgspec
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from qss_client.chunks.chunk import Slice, encode_slice
+from qss_client.chunks.chunk import Slice, slices_of
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
 from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError, StoreError
@@ -163,10 +162,10 @@ class RowEncoder:
             gathered.append(self.encode(batch))
             size += gathered[-1].nbytes
             if size >= TASK_BYTES_MAX:
-                yield split(gathered)
+                yield slices_of(gathered)
                 gathered, size = [], 0
         if gathered:
-            yield split(gathered)
+            yield slices_of(gathered)
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as key, value[, timestamp][, headers], and their partitions."""
@@ -319,19 +318,3 @@ def _native(value: Any, serde: str) -> Any:
     if serde == "json":
         return parse_json(value) if isinstance(value, str) else value
     return serde_of(serde).from_json(value)
-
-
-def split(batches: list[pa.RecordBatch]) -> list[Slice]:
-    """A slice for each partition, sorted by key; equal keys keep their order, and the last wins."""
-    rows = pa.Table.from_batches(batches)
-    if not rows.num_rows:
-        return []
-    order = pc.sort_indices(rows, [("partition", "ascending"), ("key", "ascending")])
-    (sorted_rows,) = rows.take(order).combine_chunks().to_batches()
-    partitions = sorted_rows.column("partition").to_numpy()
-    bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-    columns = sorted_rows.drop_columns(["partition"])
-    return [
-        encode_slice(int(partitions[start]), columns.slice(start, end - start))
-        for start, end in pairwise(bounds)
-    ]

@@ -47,6 +47,16 @@ def local_stores(state_dir: Path) -> list[str]:
     return sorted(file.parent.name for file in state_dir.glob("*/status.yaml"))
 
 
+def local_metrics_urls(store: str, state_dir: Path) -> tuple[str, ...]:
+    """The ops ports of a local store's pods, by their numbers; none where no ports are recorded."""
+    yaml = _yaml()
+    try:
+        recorded = yaml.safe_load((state_dir / store / "ports.yaml").read_text()) or ()
+        return tuple(f"http://127.0.0.1:{int(pod['ops'])}" for pod in recorded)
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return ()
+
+
 def checked_name(store: object) -> str:
     """The name of a store. Raises MalformedRequestError."""
     if not isinstance(store, str) or not store:

@@ -12,6 +12,7 @@ from qss_client.http.retries import RetryLimits, check_limits
 from qss_client.reads import calls, requests
 from qss_client.reads.async_session import AsyncSession
 from qss_client.reads.json_values import reader_of
+from qss_client.reads.lookup import AsyncLookup
 from qss_client.reads.requests import DEFAULTS, ReadOptions
 from qss_client.reads.responses import (
     NewerRow,
@@ -37,7 +38,7 @@ from qss_core.positions import Position
 from qss_core.wire.messages import StoreMetadata
 
 
-class AsyncStore:
+class AsyncStore(AsyncLookup):
     """A client of one store: finds the pods, asks the right one, and repeats failed requests.
 
     With `monotonic` (the default) the newest position seen bounds every request, so this client's

@@ -18,6 +18,7 @@ from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.clients.terminal import ROWS, Terminal
 from qss_testing.page_commands import outputs_of_page, words_of
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import Record, Writer
 
 
@@ -178,6 +179,8 @@ def test_a_description_is_json_for_programs(terminal: Terminal) -> None:
     assert {(one["role"], one["lagOffsets"]) for one in found["replicas"]} == {("active", 0)}
     assert [one["name"] for one in found["writers"]] == ["test"]
     assert found["notes"] == []
+    # The pods may have measured nothing yet.
+    assert found["bytes"] is None or found["bytes"] > 1000
 
 
 def test_what_a_pod_does_not_tell_is_a_note(
@@ -211,6 +214,37 @@ def test_a_store_looks_as_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixt
         first, *_ = page["qss watch words be"].splitlines()
         done = terminal.run("watch", "words", "be", "--limit", "1")
         assert words_of(done.out) == words_of(first)
+
+
+def test_the_bytes_of_a_store_are_those_that_its_pods_have_measured(
+    terminal: Terminal, odd_words: PodCluster
+) -> None:
+    def measured() -> int | None:
+        reports = [pod.report() for pod in odd_words.pods]
+        sizes = [one.volume.data_bytes for one in reports if one and one.volume]
+        return sum(sizes) if len(sizes) == len(reports) and all(sizes) else None
+
+    least = wait_until(measured, 60.0)
+    assert terminal.json("describe", "words")["bytes"] >= least
+    assert "(databases and changelogs of all pods)" in terminal.run("describe", "words").out
+
+
+# --- qss count
+
+
+def test_the_rows_of_each_partition_are_counted(terminal: Terminal) -> None:
+    whole = terminal.json("count", "words", "--exact")["count"]
+    found = terminal.json("count", "words", "--exact", "--by-partition")
+    assert found["count"] == whole == sum(one["count"] for one in found["partitions"])
+    assert [one["partition"] for one in found["partitions"]] == [0, 1, 2, 3]
+    done = terminal.run("count", "words", "--by-partition", "--partitions", "1,3")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert [line[0] for line in lines] == ["PARTITION", "1", "3", "all"]
+    assert int(lines[3][1]) == int(lines[1][1]) + int(lines[2][1])
+    assert "--exact" in done.err
+    csv = terminal.run("count", "words", "--exact", "--by-partition", "-o", "csv").out
+    assert csv.splitlines()[0] == "partition,count"
+    assert len(csv.splitlines()) == 5
 
 
 # --- qss stores

@@ -9,6 +9,7 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CHANGING = (
     (re.compile(r"http://127\.0\.0\.1:\d+"), "URL"),
     (re.compile(r"\d+ s silent"), "N s silent"),
+    (re.compile(r"^bytes: .*$", re.MULTILINE), "bytes: N"),
     (re.compile(r"20[2-9]\d-\d\d-\d\dT[\d:.]+Z"), "NOW"),
 )
 

@@ -4,7 +4,8 @@
    machine, whose code is in `qss_operator.local`.
 2. `stores` has the commands that change one store of that cluster: `qss scale`, `standbys`,
    `apply`, `move`, `restart` and `kill`. `qss up` takes them from the state directory.
-3. `kubectl` has `kubectl qss status`, which reads the published status of stores on Kubernetes.
+3. `kubectl` has `kubectl qss status`, which reads the published status of stores on Kubernetes;
+   `logs` prints the logs of a store's pods, and `report` writes an archive for whoever helps.
 
 The client finds them by entry points (`qss.commands` and `qss.kubectl` in pyproject.toml), since it
 does not know the operator: without the operator's package a command says what to install. A

@@ -1,4 +1,4 @@
-"""The command `kubectl qss status`, which shows the published status of stores on Kubernetes."""
+"""The commands of `kubectl qss` beside those of the client; `kubectl qss status` is here."""
 
 from typing import Annotated, Any
 
@@ -7,9 +7,12 @@ import typer
 
 from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.printing import Output, print_document, without_csv
+from qss_client.cli.shell.names import store_names
 from qss_client.kube.kubectl import KubernetesPlace, read_resource, read_resources
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
+from qss_operator.commands import logs
+from qss_operator.commands.report import command as report
 from qss_operator.local.status.summary import summary_of
 from qss_operator.local.status.view import statuses_table
 from qss_operator.planning.model import StoreStatus
@@ -19,12 +22,17 @@ from qss_operator.resources.status_document import decode_status
 def register(app: typer.Typer) -> None:
     """Add the commands to `kubectl qss`."""
     app.command()(status)
+    logs.register(app)
+    report.register(app)
 
 
 @reaching
 def status(
     store: Annotated[
-        str | None, typer.Argument(help="One store, in more words.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="One store, in more words.", show_default=False, autocompletion=store_names
+        ),
     ] = None,
     *,
     reached: Reaching,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qss_client.cli.shell.names import store_names
 from qss_operator.commands.stores import StateOption, register_store_commands
 from qss_operator.local.cluster import POD_COMMAND
 from qss_operator.local.directory.ports import moves
@@ -115,7 +116,10 @@ def down(*, state_dir: StateOption = DEFAULT_STATE) -> None:
 
 def status(
     store: Annotated[
-        str | None, typer.Argument(help="One store, in more words.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="One store, in more words.", show_default=False, autocompletion=store_names
+        ),
     ] = None,
     *,
     state_dir: StateOption = DEFAULT_STATE,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qss_client.cli.options import state_directory
+from qss_client.cli.shell.names import store_names
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
@@ -34,7 +35,12 @@ StateOption = Annotated[
         help="Where resources, status, data and logs are kept.",
     ),
 ]
-Store = Annotated[str, typer.Argument(help="A store of the state directory.", show_default=False)]
+Store = Annotated[
+    str,
+    typer.Argument(
+        help="A store of the state directory.", show_default=False, autocompletion=store_names
+    ),
+]
 
 
 def register_store_commands(app: typer.Typer) -> None:

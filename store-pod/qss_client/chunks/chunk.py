@@ -11,9 +11,10 @@ memory.
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,25 @@ def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
     messages = [batch.cast(schema).serialize() for batch in batches]
     data = b"".join([head, *messages, _END_OF_STREAM])
     return Slice(PartitionId(partition), rows.num_rows, checksum_of(data), data)
+
+
+def slices_of(batches: Sequence[pa.RecordBatch]) -> list[Slice]:
+    """A slice for each partition, sorted by key; of equal keys the last one wins, as they come.
+
+    `batches` have the columns of `chunk_schema` and `partition`, int32, which no slice has.
+    """
+    rows = pa.Table.from_batches(batches)
+    if not rows.num_rows:
+        return []
+    order = pc.sort_indices(rows, [("partition", "ascending"), ("key", "ascending")])
+    (sorted_rows,) = rows.take(order).combine_chunks().to_batches()
+    partitions = sorted_rows.column("partition").to_numpy()
+    bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+    columns = sorted_rows.drop_columns(["partition"])
+    return [
+        encode_slice(int(partitions[start]), columns.slice(start, end - start))
+        for start, end in pairwise(bounds)
+    ]
 
 
 @lru_cache(maxsize=2 * SLICES_MAX)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any
 
+from qss_client.cli.shell.tab import VARIABLE, prepare_completion, words_to_complete
 from qss_core.errors import Retry, StoreError
 from qss_core.text import escaped
 
@@ -46,7 +47,10 @@ def exit_code_of(error: StoreError) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `qss`, by default with the arguments of this process; ends the process."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    run_app("qss", lambda: make_app(given[:1]), given)
+    words = words_to_complete()
+    # The last word may be the beginning of a command.
+    wanted = given[:1] if words is None else words[:1]
+    run_app("qss", lambda: make_app(wanted), given)
 
 
 def run_app(name: str, make: Callable[[], Any], given: Sequence[str]) -> None:
@@ -56,8 +60,10 @@ def run_app(name: str, make: Callable[[], Any], given: Sequence[str]) -> None:
         import typer  # noqa: F401
     except ModuleNotFoundError:
         _fail(f"MISSING_EXTRA: {name} needs: pip install 'queryable-state[cli]'", 1)
+    if words_to_complete() is not None:
+        prepare_completion()
     try:
-        make()(list(given), prog_name=name)
+        make()(list(given), prog_name=name, complete_var=VARIABLE)
     except StoreError as error:
         for line in error.message.splitlines() or [""]:
             sys.stderr.write(f"error: {error.code}: {escaped(line)}\n")
@@ -145,9 +151,13 @@ def register_own(app: Any) -> None:
     """Adds the commands of the client, which need no other part."""
     from qss_client.cli import count, queries, timed, writers
     from qss_client.cli.explain import command as explain
+    from qss_client.cli.load import command as load
+    from qss_client.cli.shell import completion, interactive
     from qss_client.cli.stores import describe, listing, watch
+    from qss_client.cli.top import command as top
 
-    for part in (queries, timed, count, writers, listing, describe, watch, explain):
+    readers = (queries, timed, count, writers, listing, describe, watch, top)
+    for part in (*readers, explain, load, completion, interactive):
         part.register(app)
 
 

@@ -13,6 +13,7 @@ import typer
 from qss_client.addresses import find_urls
 from qss_client.arguments import check_seconds
 from qss_client.cli.printing import ROWS_SHOWN, Output
+from qss_client.cli.shell.names import store_names
 from qss_client.http.retries import RetryLimits
 from qss_client.kube.connection import (
     INTERNAL_PORT,
@@ -32,7 +33,7 @@ from qss_core.times import Times
 
 _JSON_STARTS = ("{", "[", '"')
 
-Name = Annotated[str, typer.Argument(help="the store")]
+Name = Annotated[str, typer.Argument(help="the store", autocompletion=store_names)]
 Url = Annotated[
     str | None, typer.Option(help="any pod of the store, or several, with commas; or set QSS_URL")
 ]

@@ -12,7 +12,9 @@ from typing import Any
 from qss_client.cli.main import empty_app, register_own, run_app
 
 _GROUP = "qss.kubectl"
-_NOT_HERE = frozenset({"stores"})  # `kubectl get qss` lists the stores.
+# `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one;
+# kubectl has completion of its own, and the shell has the commands of `qss`.
+_NOT_HERE = frozenset({"stores", "load", "completion", "shell"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -31,6 +31,7 @@ from qss_client.cli.printing import (
     told_of_more,
     without_csv,
 )
+from qss_client.cli.shell.names import query_types
 from qss_client.reads.key_order import merge_by_key
 from qss_client.reads.responses import Row
 from qss_core.errors import KeyNotFoundError, MalformedRequestError, RangeReversedError
@@ -153,7 +154,12 @@ def _reversed(*, descending: bool) -> RangeReversedError:
 @asking
 def query(
     store: Name,
-    type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
+    type_: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE", help="KeyQuery, RangeQuery, ...", autocompletion=query_types
+        ),
+    ],
     fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
     partitions: Partitions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="the most rows of a range")] = None,

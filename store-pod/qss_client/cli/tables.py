@@ -11,6 +11,7 @@ from qss_core.text import escaped
 _BETWEEN = "  "
 _ALIGNED_MAX = 200  # A longer cell, which is not cut, stands out of its column.
 _WIDTH_MIN = 6  # The width of a column whose cells are cut.
+_UNITS = (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
 _ELLIPSIS = "…"
 
 
@@ -47,6 +48,14 @@ def _csv_field(text: str) -> str:
     if text and text == text.strip() and not any(letter in text for letter in ',"\r\n'):
         return text
     return f'"{text.replace(chr(34), chr(34) * 2)}"'
+
+
+def shown_bytes(count: int) -> str:
+    """A number of bytes with three digits, as 1.23G."""
+    for unit, size in _UNITS:
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return str(count)
 
 
 def terminal_width() -> int | None:

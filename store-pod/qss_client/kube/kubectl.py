@@ -237,6 +237,19 @@ def current_namespace(context: str | None = None, kubeconfig: str | None = None)
         raise KubectlError(f"{error.message}; give the namespace with -n") from error
 
 
+def kubectl_text(place: KubernetesPlace, *arguments: str) -> str:
+    """What kubectl prints for arguments, in the place's namespace. Raises KubectlError."""
+    return _run(place.command(*arguments))
+
+
+def run_kubectl(place: KubernetesPlace, *arguments: str) -> int:
+    """Runs kubectl with this process's outputs; returns its exit code. Raises KubectlError."""
+    try:
+        return subprocess.run(place.command(*arguments), check=False).returncode
+    except FileNotFoundError as error:
+        raise _missing() from error
+
+
 def _options(context: str | None, kubeconfig: str | None) -> list[str]:
     return [
         *(["--context", context] if context else []),

@@ -1,8 +1,10 @@
-"""Refuses requests that foreign web pages send, on a store that asks for no tokens.
+"""Refuses requests that foreign web pages send, on a store that asks for no tokens, and lets the
+pages of listed origins read answers (CORS).
 
 A web page can send a simple POST to any port that its reader's browser reaches. It can read the
 answers, too, if its own host name resolves to the port's address (DNS rebinding). With tokens no
-such check is needed: a browser sends no bearer token by itself.
+such check is needed: a browser sends no bearer token by itself. A page of a listed origin gets the
+headers of CORS on every store, so that it can read the answers to its own token.
 """
 
 from ipaddress import ip_address
@@ -17,6 +19,14 @@ from qss_store.runtime.settings import Settings
 
 # Public name servers do not answer for names without a dot, nor for names with these endings.
 _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
+
+# What a page may send beside simple headers, and read beside the body.
+_REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match"
+_ANSWER_HEADERS = (
+    "ETag, Retry-After, Queryable-State-Position, Queryable-State-Partition, "
+    "Queryable-State-Served-By, Queryable-State-Sequence"
+)
+_PREFLIGHT_S = 600  # A browser asks again after this time at the latest.
 
 
 class Callers:
@@ -73,6 +83,49 @@ def browser_middlewares(callers: Callers | None) -> list[Middleware]:
         return await handler(request)
 
     return [look]
+
+
+def preflight_middlewares(settings: Settings) -> list[Middleware]:
+    """Answers the question of a browser whether a page of a listed origin may send a request.
+
+    The question has no token, so it is answered before the token is asked for.
+    """
+    origins = _listed(settings.allowed_origins)
+    if not origins:
+        return []
+
+    @web.middleware
+    async def allow(request: web.Request, handler: Handler) -> web.StreamResponse:
+        asks = request.method == hdrs.METH_OPTIONS
+        if not (asks and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers):
+            return await handler(request)
+        if request.headers.get(hdrs.ORIGIN, "").lower() not in origins:
+            return await handler(request)
+        headers = {
+            hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, HEAD, POST",
+            hdrs.ACCESS_CONTROL_ALLOW_HEADERS: _REQUEST_HEADERS,
+            hdrs.ACCESS_CONTROL_MAX_AGE: str(_PREFLIGHT_S),
+        }
+        return web.Response(status=204, headers=headers)
+
+    return [allow]
+
+
+def share_answers(app: web.Application, settings: Settings) -> None:
+    """Lets pages of listed origins read all answers, failures too; no cookie is sent for them."""
+    origins = _listed(settings.allowed_origins)
+    if not origins:
+        return
+
+    async def share(request: web.Request, response: web.StreamResponse) -> None:
+        vary = response.headers.get(hdrs.VARY)
+        response.headers[hdrs.VARY] = f"{vary}, {hdrs.ORIGIN}" if vary else hdrs.ORIGIN
+        origin = request.headers.get(hdrs.ORIGIN, "")
+        if origin.lower() in origins:
+            response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = origin
+            response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = _ANSWER_HEADERS
+
+    app.on_response_prepare.append(share)
 
 
 def _listed(text: str) -> frozenset[str]:

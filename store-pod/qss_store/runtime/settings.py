@@ -66,7 +66,7 @@ class Settings:
     access_tokens_max: int = 1000
     access_review_timeout_s: float = 4.0
     tls_look_interval_s: float = 5.0
-    # For stores without tokens, with commas between: host names of the listeners, origins of web
-    # pages that may send requests.
+    # With commas between: host names of the listeners, for stores without tokens; origins of web
+    # pages that may send requests and read answers.
     allowed_hosts: str = ""
     allowed_origins: str = ""

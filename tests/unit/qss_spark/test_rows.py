@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks.chunk import Slice, read_rows
+from qss_client.chunks.chunk import Slice, read_rows, slices_of
 from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.serdes.registry import serde_of
-from qss_spark.rows import Columns, RowEncoder, serialize, split
+from qss_spark.rows import Columns, RowEncoder, serialize
 from qss_testing.pods.stores import make_definition
 
 UUID = "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50"
@@ -314,7 +314,7 @@ def test_a_split_takes_a_single_row() -> None:
             "value": pa.array([b"1"], pa.binary()),
         }
     )
-    (one,) = split([batch])
+    (one,) = slices_of([batch])
     assert (one.partition, one.records, rows_of(one)[0][:2]) == (2, 1, (b"a", b"1"))
 
 

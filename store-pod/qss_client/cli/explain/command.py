@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli.explain.reference import text_of_field
+from qss_client.cli.shell.names import codes
 from qss_client.cli.tables import terminal_width
 from qss_core.codes.catalogue import CHAPTERS, EXPLANATIONS, code_of_text
 from qss_core.codes.page import text_of
@@ -24,7 +25,10 @@ def register(app: typer.Typer) -> None:
 def explain(
     topic: Annotated[
         str | None,
-        typer.Argument(help="an error code, as NOT_READY, or a field, as spec.store.window"),
+        typer.Argument(
+            help="an error code, as NOT_READY, or a field, as spec.store.window",
+            autocompletion=codes,
+        ),
     ] = None,
     recursive: Annotated[  # noqa: FBT002 an option of a command.
         bool, typer.Option("--recursive", help="all fields below the field, without descriptions")

@@ -8,6 +8,7 @@ from qss_client.cli.asking import Asking, asking
 from qss_client.cli.options import Name
 from qss_client.cli.printing import Output, print_document, print_rows, times_shown, without_csv
 from qss_client.cli.stores.description import Description, describe_store
+from qss_client.cli.tables import shown_bytes
 from qss_client.cli.writers import document_of
 from qss_core.model import StoreDefinition
 
@@ -32,7 +33,7 @@ def describe(
     *,
     asked: Asking,
 ) -> None:
-    """Describe a store: type, serdes, format, partitions, rows, lags and writers."""
+    """Describe a store: type, serdes, format, partitions, rows, bytes, lags and writers."""
     reached = asked.reached
     without_csv(asked.output)
     found = describe_store(store, reached.place, reached.timeout_s, asked.options, exact=exact)
@@ -48,6 +49,7 @@ def _document(found: Description, output: Output) -> dict[str, Any]:
         **_facts(found.definition),
         "rows": found.rows,
         "rowsAreExact": found.is_exact,
+        "bytes": found.data_bytes,
         "replicas": list(found.replicas),
         "writers": [document_of(one, times) for one in found.writers],
         "notes": list(found.notes),
@@ -81,7 +83,10 @@ def _print(found: Description) -> None:
     if found.rows is not None:
         estimate = f"about {found.rows} (an estimate; --exact counts every row)"
         rows = str(found.rows) if found.is_exact else estimate
-    for name, value in {**facts, "rows": rows}.items():
+    size = "not known (pods measure them every ten seconds)"
+    if found.data_bytes is not None:
+        size = f"{shown_bytes(found.data_bytes)} (databases and changelogs of all pods)"
+    for name, value in {**facts, "rows": rows, "bytes": size}.items():
         typer.echo(f"{name + ':':{width}}{value}")
     typer.echo("\nreplicas:")
     print_rows(found.replicas, Output.TABLE, _REPLICA_COLUMNS)

@@ -14,7 +14,9 @@ from qss_client.writes.writers import list_writers
 from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition
 from qss_core.wire.discovery import Lags
-from qss_core.wire.messages import StoreMetadata
+from qss_core.wire.messages import StoreMetadata, decode
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.versions import OWN_VERSION
 from qss_core.wire.writer_reports import WriterReport
 
 _LAGS_S = 5.0
@@ -28,6 +30,7 @@ class Description:
     definition: StoreDefinition
     rows: int | None
     is_exact: bool
+    data_bytes: int | None  # In the files of all pods: databases and changelogs.
     replicas: tuple[Replica, ...]
     writers: tuple[WriterReport, ...]
     notes: tuple[str, ...]
@@ -49,12 +52,14 @@ def describe_store(
         http = connection.http()
         try:
             replicas = tuple(_replicas(http, connection, metadata, notes))
+            data_bytes = _data_bytes(http, connection, metadata, notes)
         finally:
             http.close()
     return Description(
         definition=metadata.definition,
         rows=rows,
         is_exact=exact,
+        data_bytes=data_bytes,
         replicas=replicas,
         writers=_writers(name, place, timeout_s, notes),
         notes=tuple(notes),
@@ -108,6 +113,28 @@ def _lags(
             yield http.get(url + path, Lags, _LAGS_S)
         except StoreError as error:
             notes.append(f"no lags of {url}: {error}")
+
+
+def _data_bytes(
+    http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
+) -> int | None:
+    """The bytes of all pods' files; None if a pod does not tell its own."""
+    if not connection.direct:
+        notes.append("the bytes are not shown: the pods are not reached from here")
+        return None
+    total = 0
+    for instance in metadata.instances:
+        url = f"{instance.changelog}/control/replicas"
+        try:
+            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=_LAGS_S)
+            volume = decode(answer.body, ReplicasReport).volume
+        except StoreError as error:
+            notes.append(f"the bytes are not shown: {error}")
+            return None
+        if volume is None or not volume.data_bytes:
+            return None  # It has measured nothing since it got its replicas.
+        total += volume.data_bytes
+    return total
 
 
 def _writers(

@@ -4,7 +4,12 @@ from aiohttp import web
 
 from qss_store.access.token_check import Guard
 from qss_store.http.access import access_middlewares
-from qss_store.http.browsers import browser_middlewares, callers_of
+from qss_store.http.browsers import (
+    browser_middlewares,
+    callers_of,
+    preflight_middlewares,
+    share_answers,
+)
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
@@ -48,6 +53,7 @@ def make_query_app(
         middlewares=[
             *shell_middlewares(pod.metrics, pod.clock, "query"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
+            *preflight_middlewares(settings),
             *browser_middlewares(callers),
             *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
         ]
@@ -55,5 +61,6 @@ def make_query_app(
     app[FAST_PATH] = QueryFastPath(
         reader, guard, pod.metrics.requests, scans, handlers.timed, callers
     )
+    share_answers(app, settings)
     add_routes(app, handlers, QUERY_ROUTES)
     return app

@@ -1,0 +1,66 @@
+"""The command `kubectl qss report`, which writes an archive about a store."""
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.options import Name
+from qss_client.cli.printing import without_csv
+from qss_client.clock import SystemClock
+from qss_client.kube.kubectl import KubernetesPlace
+from qss_core.errors import MalformedRequestError
+from qss_operator.commands.report.contents import Part, Report
+
+_TAIL_MAX = 100_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `kubectl qss`."""
+    app.command()(report)
+
+
+@reaching
+def report(
+    store: Name,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Where to write it; default: STORE-report.tar.gz.", show_default=False),
+    ] = None,
+    tail: Annotated[
+        int, typer.Option(min=1, max=_TAIL_MAX, help="The last lines of each log.")
+    ] = 10_000,
+    *,
+    reached: Reaching,
+) -> None:
+    """Write resource, events, logs and metrics of a store into a file, for whoever helps.
+
+    The file has no keys, values and tokens of the store. A part that kubectl may not read is named.
+    """
+    without_csv(reached.output)
+    place = reached.place
+    asked = KubernetesPlace.parse(f"{place.namespace}/{store}", place.context, place.kubeconfig)
+    path = file or Path(f"{store}-report.tar.gz")
+    if path.exists():
+        raise MalformedRequestError(f"{path} is there already: name another one by --file")
+    made = Report(asked, tail, lambda name: typer.echo(f"reading {name}", err=True))
+    parts = list(made.parts())
+    _write(path, f"{store}-report", parts)
+    typer.echo(f"{path}: {len(parts)} files")
+    for failure in made.failures:
+        typer.echo(f"not in the report: {failure}", err=True)
+
+
+def _write(path: Path, folder: str, parts: list[Part]) -> None:
+    """Writes the archive; its owner alone may read it."""
+    now_s = SystemClock().wall_ms() // 1000
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, data in parts:
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mtime = len(data), now_s
+            archive.addfile(entry, io.BytesIO(data))

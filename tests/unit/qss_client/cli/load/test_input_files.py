@@ -1,0 +1,125 @@
+"""Files are read row by row, and each row has its line, also behind lines that are no rows."""
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from qss_client.cli.load.csv_file import CsvFile
+from qss_client.cli.load.input_rows import FileFormat, InputFile, format_of
+from qss_client.cli.load.ndjson_file import NdjsonFile
+from qss_client.cli.load.parquet_file import ParquetFile
+from qss_core.errors import MalformedRequestError
+
+
+def written(directory: Path, data: bytes) -> Path:
+    path = directory / "rows"
+    path.write_bytes(data)
+    return path
+
+
+def told(file: InputFile) -> list[tuple[int, object]]:
+    """The line of each row with its cells, or with the reason why it is none."""
+    with closing(file):
+        found: list[tuple[int, object]] = [
+            (row.line, row.problem or dict(row.cells)) for row in file.rows()
+        ]
+        assert 0 < file.share_read() <= 1
+    return found
+
+
+def test_an_empty_field_is_null_and_a_quoted_one_is_an_empty_text(tmp_path: Path) -> None:
+    file = CsvFile(written(tmp_path, b'key,value\na,\nb,""\nc,NULL\n'))
+    assert file.names == ("key", "value")
+    assert told(file) == [
+        (2, {"key": "a", "value": None}),
+        (3, {"key": "b", "value": ""}),
+        (4, {"key": "c", "value": "NULL"}),
+    ]
+
+
+def test_a_row_of_csv_has_the_line_on_which_it_begins(tmp_path: Path) -> None:
+    data = b'key,value\r\n"a\nb",1\r\n\r\nc,1,2\n"d\n\n",2\nonly\ne,\xff\nf,3'
+    assert told(CsvFile(written(tmp_path, data))) == [
+        (2, {"key": "a\nb", "value": "1"}),
+        (5, "it has 3 fields, the header has 2"),
+        (6, {"key": "d\n\n", "value": "2"}),
+        (9, "it has 1 fields, the header has 2"),
+        (10, r"it is no UTF-8: b'\xff'"),
+        (11, {"key": "f", "value": "3"}),
+    ]
+
+
+def test_the_last_lines_of_csv_may_be_no_rows(tmp_path: Path) -> None:
+    data = b"key;value\na;1\nb\nc\n"
+    assert [line for line, _ in told(CsvFile(written(tmp_path, data), ";"))] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"", "is no CSV"), (b"key,key\n1,2\n", "names a column twice: key, key")],
+)
+def test_a_file_that_is_no_csv_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    with pytest.raises(MalformedRequestError, match=words):
+        CsvFile(written(tmp_path, data))
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
+    with pytest.raises(MalformedRequestError, match="one character"):
+        CsvFile(written(tmp_path, b"key\n"), delimiter)
+
+
+def test_a_line_of_json_keeps_its_text(tmp_path: Path) -> None:
+    data = b'{"key": "a", "value": {"n": 1.50}}\n\n[1]\n{"key": 1\n{"key":"b"}'
+    file = NdjsonFile(written(tmp_path, data))
+    assert file.names == ("key", "value")
+    with closing(file):
+        first, no_object, no_json, last = file.rows()
+    assert {name: bytes(raw) for name, raw in first.cells.items()} == {
+        "key": b'"a"',
+        "value": b'{"n": 1.50}',
+    }
+    assert (no_object.line, no_json.line, last.line) == (3, 4, 5)
+    assert str(no_object.problem).startswith("it is no JSON object: ")
+    assert str(no_json.problem).startswith("it is no JSON object: ")
+
+
+def test_a_row_of_parquet_has_python_values(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    table = pa.table({"key": ["a", "b"], "at": [at, None], "tags": [["x"], []]})
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(table, path)
+    file = ParquetFile(path)
+    assert file.names == ("key", "at", "tags")
+    assert told(file) == [
+        (1, {"key": "a", "at": at, "tags": ["x"]}),
+        (2, {"key": "b", "at": None, "tags": []}),
+    ]
+
+
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MalformedRequestError, match="is no Parquet"):
+        ParquetFile(written(tmp_path, b"key,value\n"))
+
+
+def test_the_format_is_that_of_the_suffix_or_the_given_one() -> None:
+    assert format_of(Path("a.CSV"), None) is FileFormat.CSV
+    assert format_of(Path("a.jsonl"), None) is FileFormat.NDJSON
+    assert format_of(Path("a.txt"), FileFormat.PARQUET) is FileFormat.PARQUET
+    with pytest.raises(MalformedRequestError, match="--format csv, ndjson or parquet"):
+        format_of(Path("a.txt"), None)
+
+
+def test_many_blocks_of_csv_keep_their_lines(tmp_path: Path) -> None:
+    long = "x" * 2_000_000
+    lines = ["key,value", *(f"{n},{long}" if n % 2 else f"{n}" for n in range(20))]
+    with closing(CsvFile(written(tmp_path, "\n".join(lines).encode()))) as file:
+        rows = list(file.rows())
+    assert [row.line for row in rows] == list(range(2, 22))
+    assert [row.problem is None for row in rows] == [n % 2 == 1 for n in range(20)]
+    assert json.loads(str(rows[1].cells["key"])) == 1
