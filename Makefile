@@ -15,7 +15,7 @@ SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/in
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench bench-peers siege test-faults sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench bench-peers siege test-faults compat sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -49,7 +49,7 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and th
 	$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra store --output-file store-pod/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra operator --output-file operator/requirements.lock pyproject.toml
-	$(COMPILE) --constraints requirements.lock --extra spark --extra mirror --output-file spark-jobs/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra spark --extra mirror --extra demo --output-file spark-jobs/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --group build --output-file .ci/build.lock
 	$(COMPILE) --group go --output-file .ci/go.lock
 	$(COMPILE) --group checkov --output-file .ci/checkov.lock
@@ -84,6 +84,9 @@ bench: install ## Measure every figure; writes .bench/results.json
 
 bench-peers: install ## Measure a store beside Kafka Streams, PostgreSQL and Redis (says which packages of Debian it lacks); PEERS='reads' runs one part; writes .bench/peers.md
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench.peers $(PEERS)
+
+compat: install ## Try the sink and the data source with PySpark 3.5 to 4.3, each in an environment of its own (5 minutes and 400 MB each); VERSIONS='3.5.9' tries one
+	@PYTHONPATH=tests $(BIN)/python -m qss_compat $(VERSIONS)
 
 siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)
 	@PYTHONPATH=tests $(BIN)/python -m qss_siege $(SIEGE)
