@@ -11,6 +11,9 @@
 4. `__main__` compares that line and the store with what they must be, prints a line for each
    PySpark, and ends with exit code 1 if one of them failed.
 
+`client` does less on more Pythons (`make compat-client`): it installs the wheel without extras, and
+reads a store by both clients.
+
 PySpark 3.5 has no data sources in Python: only the sink is for it. The environments have the Python
 of `.venv`.
 """

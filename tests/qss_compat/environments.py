@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / ".compat"
-_UV = str(Path(sys.executable).parent / "uv")
+UV = str(Path(sys.executable).parent / "uv")
 # PySpark's sources are 400 MB, and their wheel as much.
 _INSTALL_S = 1800.0
 _PYSPARK = ("pyspark", "py4j")
@@ -27,15 +27,15 @@ def environment(version: str) -> Iterator[Path]:
 
 
 def _make(place: Path, version: str) -> Path:
-    _run("venv", "--quiet", "--clear", "--python", sys.executable, str(place))
+    run_uv("venv", "--quiet", "--clear", "--python", sys.executable, str(place))
     python = place / "bin" / "python"
     lock = DIRECTORY / "requirements.txt"
     lock.write_text(without_pyspark((ROOT / "spark-jobs" / "requirements.lock").read_text()))
     build = str(ROOT / ".ci" / "build.lock")
     install = ("pip", "install", "--quiet", "--python", str(python), "--build-constraints", build)
-    _run(*install, "--require-hashes", "--requirements", str(lock))
+    run_uv(*install, "--require-hashes", "--requirements", str(lock))
     # Not kept by the cache: each build of a PySpark would stay there.
-    _run(*install, "--no-cache", f"pyspark=={version}")
+    run_uv(*install, "--no-cache", f"pyspark=={version}")
     return python
 
 
@@ -51,5 +51,6 @@ def without_pyspark(lock: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def _run(*arguments: str) -> None:
-    subprocess.run([_UV, *arguments], check=True, timeout=_INSTALL_S, env=os.environ)
+def run_uv(*arguments: str) -> None:
+    """Runs uv of `.venv`. Raises CalledProcessError where it fails."""
+    subprocess.run([UV, *arguments], check=True, timeout=_INSTALL_S, env=os.environ)
