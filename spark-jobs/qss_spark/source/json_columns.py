@@ -28,7 +28,7 @@ def parse_column(
     for place, text in enumerate(values):
         try:
             found.append(None if text is None else convert(msgspec.json.decode(text)))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             raise _refused(keys[place].as_py(), text, kind, error) from error
     try:
         return pa.chunked_array([pa.array(found, kind)])
@@ -41,11 +41,11 @@ def _converter(kind: pa.DataType) -> _Convert:
     if pa.types.is_struct(kind):
         members = [(member.name, _converter(member.type)) for member in kind]
         return _unless_null(
-            lambda value: {name: convert(value.get(name)) for name, convert in members}
+            lambda value: {name: convert(_object(value).get(name)) for name, convert in members}
         )
     if pa.types.is_map(kind):
         item = _converter(kind.item_type)
-        return _unless_null(lambda value: [(key, item(one)) for key, one in value.items()])
+        return _unless_null(lambda value: [(key, item(one)) for key, one in _object(value).items()])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = _converter(kind.value_type)
         return _unless_null(lambda value: [element(one) for one in _list(value)])
@@ -64,6 +64,12 @@ def _converter(kind: pa.DataType) -> _Convert:
 
 def _unless_null(convert: _Convert) -> _Convert:
     return lambda value: None if value is None else convert(value)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"an object expected, got {value!r}")
+    return value
 
 
 def _list(value: Any) -> list[Any]:
