@@ -9,13 +9,13 @@ CHECKOV := .checkov/.installed
 INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
-SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
+SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e .ci/push-image .ci/lint-workflows $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
 
 # Many processes start: those that may not keep what they compiled take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench bench-peers siege test-faults sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench bench-peers siege test-faults compat compat-client dist lint-workflows sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/shellcheck --external-sources --source-path SCRIPTDIR $(SCRIPTS)
 	$(BIN)/lint-imports --no-logo >.import_linter.log 2>&1 || { cat .import_linter.log; exit 1; }
 
+lint-workflows: ## Check .github/workflows with actionlint, which is built by Go
+	@.ci/lint-workflows
+
 sync-client: install ## Write the client without an event loop from the one with an event loop
 	$(BIN)/python .ci/make-sync-client
 
@@ -49,7 +52,7 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and th
 	$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra store --output-file store-pod/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --extra operator --output-file operator/requirements.lock pyproject.toml
-	$(COMPILE) --constraints requirements.lock --extra spark --extra mirror --output-file spark-jobs/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra spark --extra mirror --extra demo --output-file spark-jobs/requirements.lock pyproject.toml
 	$(COMPILE) --constraints requirements.lock --group build --output-file .ci/build.lock
 	$(COMPILE) --group go --output-file .ci/go.lock
 	$(COMPILE) --group checkov --output-file .ci/checkov.lock
@@ -84,6 +87,15 @@ bench: install ## Measure every figure; writes .bench/results.json
 
 bench-peers: install ## Measure a store beside Kafka Streams, PostgreSQL and Redis (says which packages of Debian it lacks); PEERS='reads' runs one part; writes .bench/peers.md
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench.peers $(PEERS)
+
+dist: install ## Make the packages of a release in dist/: wheel, sources, chart, bills of materials, sums; IMAGES='store=REPOSITORY@sha256:... operator=...' for the chart
+	$(BIN)/python .ci/make-dist $(addprefix --image ,$(IMAGES))
+
+compat: install ## Try the sink and the data source with PySpark 3.5 to 4.3, each in an environment of its own (5 minutes and 400 MB each); VERSIONS='3.5.9' tries one
+	@PYTHONPATH=tests $(BIN)/python -m qss_compat $(VERSIONS)
+
+compat-client: install ## Install the wheel without extras on PYTHONS='3.11 3.12 3.13 3.14', as far as this machine has them, and read a store
+	@PYTHONPATH=tests $(BIN)/python -m qss_compat.client $(PYTHONS)
 
 siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)
 	@PYTHONPATH=tests $(BIN)/python -m qss_siege $(SIEGE)

@@ -10,8 +10,8 @@ A stream passes each of its batches to `sink`:
 3. The driver commits the batch with the position of the query. Readers see the batch in all
    partitions from then on.
 
-A batch job reads a store by `source`, as a table with the columns of its keys and values. It also
-writes DataFrames, by the writer of `sink`.
+A batch job reads a store by `source`, as a table with the columns of its keys and values
+(`read_store`). It also writes DataFrames (`write_store`), by the writer of `sink`.
 
 `state` reads the state of a query from its checkpoint, without Spark, and `mirroring` copies it
 into stores. `early_stop` ends a worker whose answer Spark does not want without PySpark's
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from qss_spark.mirroring.driver import mirror
     from qss_spark.sink.store_sink import StoreSink
     from qss_spark.sink.store_sinks import StoreSinks
+    from qss_spark.source.store_frame import read_store, write_store
 
-__all__ = ["StoreSink", "StoreSinks", "mirror"]
+__all__ = ["StoreSink", "StoreSinks", "mirror", "read_store", "write_store"]
 
 
 def __getattr__(name: str) -> Any:
@@ -45,4 +46,8 @@ def __getattr__(name: str) -> Any:
         from qss_spark.mirroring.driver import mirror
 
         return mirror
+    if name in ("read_store", "write_store"):
+        from qss_spark.source import store_frame
+
+        return getattr(store_frame, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

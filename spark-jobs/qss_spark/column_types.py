@@ -1,10 +1,14 @@
 """Checks which column types a serde accepts; errors name the column, its type and a remedy."""
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
+from pyspark.sql.types import DataType, StructType
 
 from qss_core.errors import MalformedRequestError
 
@@ -117,9 +121,20 @@ def _is_list(kind: pa.DataType) -> bool:
 def arrow_type(kind: DataType) -> pa.DataType | None:
     """The type in which Arrow gets a column of Spark; None for a type that Arrow does not have."""
     try:
-        return to_arrow_type(kind)
+        return to_arrow_type(kind, **_zone_of(to_arrow_type))
     except PySparkException:
         return None
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema in which Spark takes batches: times are microseconds in UTC."""
+    made: pa.Schema = to_arrow_schema(schema, **_zone_of(to_arrow_schema))
+    return made
+
+
+def _zone_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The zone of times, which PySpark takes from version 4.2 on and needs from then on."""
+    return {"timezone": "UTC"} if "timezone" in signature(function).parameters else {}
 
 
 def type_name(kind: pa.DataType) -> str:

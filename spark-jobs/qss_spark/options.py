@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import Run
 from qss_core.errors import MalformedRequestError, UnknownParameterError
-from qss_core.model import StoreDefinition, Wire
+from qss_core.model import StoreDefinition, StoreType, Wire
 from qss_core.positions import PositionJson
 from qss_core.wire.messages import WriterOpened, decode, encode
 from qss_spark.rows import Columns
@@ -14,9 +14,16 @@ from qss_spark.rows import Columns
 ACCESS_OPTIONS = ("tokenFile", "caFile")
 WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", "timestamp", *ACCESS_OPTIONS)
 BOUND_OPTIONS = (
-    *("key", "prefix", "from", "to", "index"),
+    *("key", "keys", "prefix", "from", "to", "index"),
     *("keyFrom", "keyTo", "endFrom", "startTo"),
 )
+# Those that choose keys, by the type of the store's rows.
+KEY_OPTIONS: dict[StoreType, tuple[str, ...]] = {
+    StoreType.KEY_VALUE: ("key", "keys", "prefix", "from", "to", "index"),
+    StoreType.WINDOW: ("key", "keys", "keyFrom", "keyTo"),
+    StoreType.SESSION: ("key", "keys", "keyFrom", "keyTo"),
+}
+KEYS_MAX = 1000  # The most keys of one read: each key is a request to its pod.
 READ_OPTIONS = (
     "url",
     "store",
@@ -82,11 +89,16 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
 
 
 def required(options: Mapping[str, str], name: str) -> str:
-    """The value of a required option."""
+    """The value of a required option. Raises MalformedRequestError where it is missing."""
     value = options.get(name)
     if not value:
         raise MalformedRequestError(f"option {name!r} is missing: .option({name!r}, ...)")
     return value
+
+
+def store_of(options: Mapping[str, str]) -> str:
+    """The store's name: the option `store`, or what `load` and `save` were given."""
+    return options.get("store") or options.get("path") or required(options, "store")
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:

@@ -112,8 +112,11 @@ def test_written_rows_are_read_again(
     fill(spark, stores, name)
     _, schema, rows = STORES[name]
     found = read(spark, stores[name])
-    assert found.schema.simpleString() == StructType.fromDDL(schema).simpleString()
-    assert plain(found.collect()) == sorted(rows)
+    read_schema = schema.replace("timestamp long", "timestamp timestamp")
+    assert found.schema.simpleString() == StructType.fromDDL(read_schema).simpleString()
+    # A time of a schema with longs is milliseconds; that of the year 292 million has no timestamp.
+    reader = spark.read.format("queryablestate").options(url=stores[name].url).schema(schema)
+    assert plain(reader.load(stores[name].store).collect()) == sorted(rows)
 
 
 def test_a_key_of_an_explicit_partition_is_found_there(
@@ -154,6 +157,8 @@ def filled(spark: SparkSession, words: PodCluster) -> PodCluster:
         ({"from": "fmt/a8", "to": "fmt/b0"}, ["fmt/a8", "fmt/a9", "fmt/b0"]),
         ({"from": "fmt/b9", "to": "fmt/~"}, ["fmt/b9"]),
         ({"prefix": "fmt/none"}, []),
+        ({"keys": '["fmt/a7", "fmt/b3", "fmt/absent"]'}, ["fmt/a7", "fmt/b3"]),
+        ({"keys": "[]"}, []),
     ],
 )
 def test_a_read_may_select_keys(
@@ -203,7 +208,29 @@ def test_a_timestamp_column_is_the_rows_time(spark: SparkSession, words: PodClus
         "key string, value string, timestamp timestamp",
     )
     write(rows, words)
-    assert read(spark, words, key="time/a").collect()[0]["timestamp"] == 1_767_225_600_000
+    found = read(spark, words, key="time/a")
+    times = "unix_millis(timestamp) as ms", "timestamp = timestamp'2026-01-01 00:00:00Z' as same"
+    assert [tuple(row) for row in found.selectExpr(*times).collect()] == [(1_767_225_600_000, True)]
+    write(found.selectExpr("'time/b' as key", "value", "timestamp"), words)
+    copied = read(spark, words, key="time/b")
+    assert copied.select("timestamp").collect() == found.select("timestamp").collect()
+
+
+def test_json_values_are_read_by_a_given_schema(spark: SparkSession, words: PodCluster) -> None:
+    texts = ['{"n": 1, "at": "2026-01-01T00:00:00Z", "more": 0}', '{"tags": ["x"]}', "null"]
+    rows = [(f"json/{place}", text) for place, text in enumerate(texts)]
+    write(spark.createDataFrame(rows, "key string, value string"), words)
+    schema = "key string, value struct<n: int, at: timestamp, tags: array<string>>"
+    reader = spark.read.format("queryablestate").options(url=words.url, prefix="json/")
+    found = reader.schema(schema).load("words").sort("key")
+    columns = "value.n", "unix_seconds(value.at)", "value.tags"
+    assert [tuple(row) for row in found.selectExpr(*columns).collect()] == [
+        (1, 1_767_225_600, None),
+        (None, None, ["x"]),
+        (None, None, None),
+    ]
+    with pytest.raises(PySparkException, match="value of key 'json/0' is not of the given type"):
+        reader.schema("key string, value struct<n: array<int>>").load("words").collect()
 
 
 def test_append_adds_and_a_null_deletes(spark: SparkSession, words: PodCluster) -> None:
@@ -238,8 +265,12 @@ def test_overwrite_replaces_all_rows_and_keeps_the_streams_positions(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keys": "a"}, "UNKNOWN_PARAMETER: option 'keys' is unknown: .*prefix"),
-        ({"key": "a", "prefix": "b"}, "MALFORMED_REQUEST: give one of key, prefix, or from and to"),
+        ({"keyz": "a"}, "UNKNOWN_PARAMETER: option 'keyz' is unknown: .*prefix"),
+        ({"keys": "a"}, "MALFORMED_REQUEST: keys is a JSON array of keys"),
+        (
+            {"key": "a", "prefix": "b"},
+            "MALFORMED_REQUEST: give one of key, keys, prefix, or from and to",
+        ),
         ({"from": "b", "to": "a"}, "RANGE_REVERSED"),
         ({"key": "a", "partitions": "0,1"}, "MALFORMED_REQUEST: give key or partitions"),
         ({"partitions": "0,x"}, "MALFORMED_REQUEST: partitions are numbers like 0,3"),
@@ -266,8 +297,8 @@ def test_a_column_that_no_store_has_is_refused(spark: SparkSession, words: PodCl
 
 def test_a_column_of_another_type_is_refused(spark: SparkSession, words: PodCluster) -> None:
     reader = spark.read.format("queryablestate").option("url", words.url).option("store", "words")
-    with pytest.raises(PySparkException, match=r"column value of store words is a string, not a"):
-        reader.schema("key string, value struct<n: int>").load().collect()
+    with pytest.raises(PySparkException, match=r"column key of store words is a string, not a"):
+        reader.schema("key int, value string").load().collect()
 
 
 @pytest.mark.parametrize(

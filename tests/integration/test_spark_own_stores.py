@@ -92,8 +92,8 @@ def test_an_index_chooses_rows(
     ("options", "message"),
     [
         ({"index": "by-tail"}, "MALFORMED_REQUEST: .*by-origin"),
-        ({"index": "by-origin", "key": "a"}, "give one of key, prefix, or from and to"),
-        ({"index": "by-origin", "prefix": "a"}, "give one of key, prefix, or from and to"),
+        ({"index": "by-origin", "key": "a"}, "give one of key, keys, prefix, or from and to"),
+        ({"index": "by-origin", "prefix": "a"}, "give one of key, keys, prefix, or from and to"),
         ({"index": "by-origin", "from": "7"}, "MALFORMED_REQUEST"),
         ({"index": "by-origin", "from": "b", "to": "a"}, "RANGE_REVERSED"),
     ],

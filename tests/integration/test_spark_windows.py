@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from qss_client import Store
 from qss_core.model import StoreType
-from qss_spark import StoreSink
+from qss_spark import StoreSink, read_store
+from qss_spark.source.store_frame import StoreFrame
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.streams import JsonStream
 
@@ -71,10 +73,16 @@ def write(rows: DataFrame, cluster: PodCluster, mode: str = "append") -> None:
 
 def read(spark: SparkSession, cluster: PodCluster, **options: Any) -> list[tuple[Any, ...]]:
     reader = spark.read.format("queryablestate").option("url", cluster.url)
-    found = reader.option("store", cluster.store).options(**options).load().collect()
+    return plain(reader.options(**options).load(cluster.store))
+
+
+def plain(rows: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows in order; times are milliseconds."""
+    for name, kind in rows.dtypes:
+        rows = rows.withColumn(name, F.unix_millis(name)) if kind == "timestamp" else rows
     return sorted(
         tuple([tuple(one) for one in cell] if isinstance(cell, list) else cell for cell in row)
-        for row in found
+        for row in rows.collect()
     )
 
 
@@ -89,6 +97,16 @@ def test_windows_are_written_chosen_replaced_and_read(
     assert read(spark, cluster, **{"from": "1970-01-01T01:00:00Z"}) == WINDOWS[1:]
     assert read(spark, cluster, keyFrom="b", keyTo="c") == WINDOWS[2:]
     assert read(spark, cluster, keyTo="a", **{"from": HOUR}) == WINDOWS[1:2]
+
+    second = "window_start >= timestamp'1970-01-01 01:00:00Z'"
+    narrowed = read_store(spark, cluster.store, url=cluster.url).filter(f"{second} and key = 'a'")
+    assert isinstance(narrowed, StoreFrame)
+    assert narrowed.narrowed == {"keys": '["a"]', "from": str(HOUR)}
+    assert plain(narrowed) == WINDOWS[1:2]
+    # What was read is written again, with its timestamps.
+    whole = spark.read.format("queryablestate").option("url", cluster.url).load(cluster.store)
+    write(spark.createDataFrame(whole.collect(), whole.schema), cluster, "overwrite")
+    assert read(spark, cluster) == WINDOWS
 
     deleted = spark.createDataFrame([("a", 0, None)], "key string, window_start long, value long")
     write(deleted, cluster)
@@ -107,6 +125,11 @@ def test_sessions_are_written_chosen_replaced_and_read(
     assert read(spark, cluster, key="a", endFrom="11") == SESSIONS[1:2]
     assert read(spark, cluster, startTo=HOUR) == [SESSIONS[0], SESSIONS[2]]
     assert read(spark, cluster, keyFrom="b") == SESSIONS[2:]
+    early = "key >= 'b' and session_start < timestamp'1970-01-01 01:00:00.5Z'"
+    narrowed = read_store(spark, cluster.store, url=cluster.url).where(early)
+    assert isinstance(narrowed, StoreFrame)
+    assert narrowed.narrowed == {"keyFrom": "b", "startTo": str(HOUR + 500)}
+    assert plain(narrowed) == SESSIONS[2:]
 
     write(spark.createDataFrame(SESSIONS[1:], SESSION_COLUMNS), cluster, "overwrite")
     assert read(spark, cluster) == SESSIONS[1:]

@@ -8,8 +8,9 @@ caches the batch, and calls a `store_sink` for each store in turn):
    store. A thread renews it, and closes it when the query ends.
 2. `offset_log` reads the raw entry of the batch, which Spark wrote before the batch began.
    `positions` makes the position and the fingerprint of it.
-3. The driver encodes and stages a small batch; a very small one goes with its commit in one
-   request. Other batches go through the data source: `batch_writer` stages in the tasks.
+3. `batch_steps` has the steps of a batch. The driver encodes and stages a small one; a very small
+   one goes with its commit in one request. Other batches go through the data source: `batch_writer`
+   stages in the tasks. PySpark 3.5 has no data sources, so there `map_stage` does it.
 4. The driver commits the chunks of the tasks that won. `batch_warnings` then tells of dropped rows,
    and of windows that do not start where a reader looks for them.
 

@@ -11,6 +11,8 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
+from inspect import signature
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -32,10 +34,10 @@ from qss_client.writes.batch import (
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
 from qss_core.wire.writer_reports import check_writer_name
+from qss_spark.column_types import arrow_schema
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder, TimestampOf
-from qss_spark.sink.batch_warnings import warn_of_unaligned
-from qss_spark.sink.batch_writer import (
+from qss_spark.sink.batch_steps import (
     close,
     commit_batch,
     give_up,
@@ -43,7 +45,9 @@ from qss_spark.sink.batch_writer import (
     stage_groups,
     write_rows,
 )
+from qss_spark.sink.batch_warnings import warn_of_unaligned
 from qss_spark.sink.checkpoints import check_is_shared
+from qss_spark.sink.map_stage import stage_by_map
 from qss_spark.sink.offset_log import RunningQuery
 from qss_spark.sink.positions import read_offsets
 from qss_spark.sink.told_errors import telling_first
@@ -52,6 +56,7 @@ _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
 _COLLECT_BELOW_BYTES = 8 * 1024 * 1024
 _RENEW_INTERVAL_S = 60.0
+_HAS_DATA_SOURCES = find_spec("pyspark.sql.datasource") is not None  # Since PySpark 4.0.
 _LOOK_INTERVAL_S = 2.0  # Between looks whether the query has ended.
 
 OnNewCheckpoint = Literal["refuse", "takeOver"]
@@ -206,6 +211,12 @@ class StoreSink:
                 self._last_records = table.num_rows
                 self._stage_here(table, batch, RowEncoder(definition, columns))
                 return
+        if _HAS_DATA_SOURCES:
+            self._stage_by_writer(rows, batch, columns)
+        else:
+            self._stage_by_map(rows, batch, columns)
+
+    def _stage_by_writer(self, rows: DataFrame, batch: SinkBatch, columns: Columns) -> None:
         counted = Observation()
         (
             rows.observe(counted, F.count(F.lit(1)).alias("records"))
@@ -221,6 +232,17 @@ class StoreSink:
             .save()
         )
         self._last_records = counted.get["records"]
+
+    def _stage_by_map(self, rows: DataFrame, batch: SinkBatch, columns: Columns) -> None:
+        try:
+            made = stage_by_map(rows, batch, columns, self._access)
+        except BaseException:
+            give_up(self._http, batch)
+            raise
+        commit_batch(self._http, batch, made.staged)
+        self._last_records = sum(one.chunk.records for one in made.staged)
+        if batch.warns:
+            warn_of_unaligned(batch.definition, batch.batch, made.unaligned)
 
     def _with_json(self, rows: DataFrame, definition: StoreDefinition) -> tuple[DataFrame, Columns]:
         """Lets Spark make the JSON of several or nested columns, which is faster than in Python."""
@@ -250,8 +272,11 @@ class StoreSink:
         try:
             # Like toArrow, without its round trips for a schema that the batches have.
             collect: Any = rows._collect_as_arrow  # noqa: SLF001
-            batches = collect(empty_list_if_zero_records=False)
-            return pa.Table.from_batches(batches)
+            if "empty_list_if_zero_records" in signature(collect).parameters:
+                return pa.Table.from_batches(collect(empty_list_if_zero_records=False))
+            # PySpark 3.5 gives no batch where there are no rows.
+            batches = collect()
+            return pa.Table.from_batches(batches, None if batches else arrow_schema(rows.schema))
         except (PySparkException, Py4JError) as error:  # Either type is raised.
             if "maxResultSize" not in str(error):
                 raise

@@ -1,5 +1,6 @@
 """`format("queryablestate")`: a store as a batch source and sink of Spark."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
@@ -18,10 +19,11 @@ from qss_spark.options import (
     SinkBatch,
     check_names,
     columns_of,
-    required,
+    store_of,
 )
 from qss_spark.sink.batch_writer import StoreWriter, one_off_batch, one_off_writer
-from qss_spark.source.reader import StoreReader, schema_of
+from qss_spark.source.columns import schema_of
+from qss_spark.source.reader import StoreReader
 
 
 class QueryableStateSource(DataSource):
@@ -29,11 +31,12 @@ class QueryableStateSource(DataSource):
 
     Options of a write: url, store, keyColumns, valueColumns, timestamp; its mode is append or
     overwrite.
-    Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys are
-    then from and to; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
-    startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
+    Options of a read: url, store, and one of key, keys (a JSON array), prefix, or from and to;
+    index, whose keys are then from and to; keyFrom, keyTo, and the times of windows (from, to) and
+    sessions (endFrom, startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
     Options of both: tokenFile and caFile are paths on every machine. url has one or more URLs with
-    commas; without it QSS_URL or the local cluster of the driver's machine is used.
+    commas; without it QSS_URL or the local cluster of the driver's machine is used. What `load` or
+    `save` is given is the store's name, too.
     """
 
     options: CaseInsensitiveDict
@@ -44,15 +47,16 @@ class QueryableStateSource(DataSource):
 
     def schema(self) -> StructType:
         """Key, value, and what the store's format keeps with them, in Spark's types."""
-        return schema_of(self._definition())
+        return schema_of(definition_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in `schema`, which may be fewer than the store has."""
         end_quietly_when_stopped()
         check_names(self.options, READ_OPTIONS)
         access = Access.of(self.options)
-        urls, _ = self._place()
-        return StoreReader(dict(self.options), urls, self._definition(), schema, access)
+        urls, _ = place_of(self.options)
+        definition = definition_of(self.options)
+        return StoreReader(dict(self.options), urls, definition, schema, access)
 
     def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
         """A writer of one batch: StoreSink's batch, or a one-off batch."""
@@ -62,13 +66,13 @@ class QueryableStateSource(DataSource):
         if given is not None:
             return StoreWriter(SinkBatch.decode(given), columns, schema, access)
         check_names(self.options, WRITE_OPTIONS)
-        urls, store = self._place()
+        urls, store = place_of(self.options)
         batch = one_off_batch(urls, store, access, replace=overwrite)
         return one_off_writer(batch, columns, schema, access)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
         """Raises MalformedRequestError, which names StoreSink."""
-        store = self.options.get("store") or "STORE"
+        store = self.options.get("store") or self.options.get("path") or "STORE"
         raise MalformedRequestError(
             'writeStream.format("queryablestate") does not exist: use '
             f'writeStream.foreachBatch(StoreSink("{store}", url=...)) '
@@ -82,15 +86,18 @@ class QueryableStateSource(DataSource):
             'spark.read.format("queryablestate"), also inside foreachBatch of another stream'
         )
 
-    def _definition(self) -> StoreDefinition:
-        http = Access.of(self.options).http()
-        try:
-            urls, store = self._place()
-            return discover(http, urls, store, WRITE_LIMITS).definition
-        finally:
-            http.close()
 
-    def _place(self) -> tuple[tuple[str, ...], str]:
-        """The URLs and the name of the store."""
-        store = required(self.options, "store")
-        return find_urls(store, self.options.get("url") or None), store
+def definition_of(options: Mapping[str, str]) -> StoreDefinition:
+    """The definition of the store that the options name, as a pod has it."""
+    http = Access.of(options).http()
+    try:
+        urls, store = place_of(options)
+        return discover(http, urls, store, WRITE_LIMITS).definition
+    finally:
+        http.close()
+
+
+def place_of(options: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """The URLs and the name of the store that the options name."""
+    store = store_of(options)
+    return find_urls(store, options.get("url") or None), store

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qss_core.errors import MalformedRequestError, RangeReversedError
+from qss_core.errors import MalformedRequestError, RangeReversedError, StoreError
 from qss_core.model import StoreDefinition, StoreType
-from qss_core.serdes.json import json_or_text
+from qss_core.serdes.json import json_or_text, parse_json
 from qss_core.serdes.registry import serde_of
 from qss_core.times import time_of_text
-from qss_spark.options import BOUND_OPTIONS
+from qss_spark.options import BOUND_OPTIONS, KEYS_MAX
 
 # By the store's type; in a Window store from and to are times.
 _BOUNDS: dict[StoreType, tuple[str, ...]] = {
-    StoreType.KEY_VALUE: ("key", "prefix", "from", "to"),
-    StoreType.CUSTOM: ("key", "prefix", "from", "to", "index"),
-    StoreType.WINDOW: ("key", "keyFrom", "keyTo", "from", "to"),
-    StoreType.SESSION: ("key", "keyFrom", "keyTo", "endFrom", "startTo"),
+    StoreType.KEY_VALUE: ("key", "keys", "prefix", "from", "to"),
+    StoreType.CUSTOM: ("key", "keys", "prefix", "from", "to", "index"),
+    StoreType.WINDOW: ("key", "keys", "keyFrom", "keyTo", "from", "to"),
+    StoreType.SESSION: ("key", "keys", "keyFrom", "keyTo", "endFrom", "startTo"),
 }
 _KEYS = ("key", "keyFrom", "keyTo", "prefix")
 
@@ -50,12 +50,34 @@ def _value(name: str, text: str, given: Mapping[str, str], definition: StoreDefi
     is_of_keys = definition.row_type is StoreType.KEY_VALUE
     if name == "index":
         return text
+    if name == "keys":
+        return _keys(text, definition)
     if "index" in given and name in ("from", "to"):
         return json_or_text(text)
     if name not in _KEYS and not is_of_keys:
         return time_of_text(name, text)
     serde = serde_of(definition.key_serde)
     return serde.to_json(serde.decode(serde.key_from_text(text)))
+
+
+def _keys(text: str, definition: StoreDefinition) -> list[Any]:
+    """The keys of a JSON array, each of them once."""
+    try:
+        keys = parse_json(text)
+    except StoreError:
+        keys = None
+    if not isinstance(keys, list):
+        raise MalformedRequestError(
+            f'keys is a JSON array of keys, e.g. ["a", "b"], not {text[:80]!r}; one key is key'
+        )
+    if len(keys) > KEYS_MAX:
+        raise MalformedRequestError(
+            f"keys has {len(keys)} keys, and a read takes {KEYS_MAX}: read a range, or join the "
+            "store with a DataFrame of the keys"
+        )
+    serde = serde_of(definition.key_serde)
+    stored = {serde.encode(serde.from_json(key)): key for key in keys}
+    return list(stored.values())
 
 
 def _range_names(definition: StoreDefinition) -> tuple[str, str]:
@@ -67,10 +89,11 @@ def _range_names(definition: StoreDefinition) -> tuple[str, str]:
 
 def _check_ways(bounds: Mapping[str, Any], definition: StoreDefinition) -> None:
     ranged = _range_names(definition)
-    ways = ["key" in bounds, "prefix" in bounds, bool({*ranged, "index"} & set(bounds))]
+    ways = [name in bounds for name in ("key", "keys", "prefix")]
+    ways.append(bool({*ranged, "index"} & set(bounds)))
     if sum(ways) > 1:
         raise MalformedRequestError(
-            f"give one of key, prefix, or {' and '.join(ranged)}"
+            f"give one of key, keys, prefix, or {' and '.join(ranged)}"
             + (" (of an index)" if "index" in bounds else "")
         )
 

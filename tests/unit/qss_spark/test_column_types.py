@@ -4,9 +4,10 @@ import re
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import ArrayType, TimestampType
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.column_types import headers_of
+from qss_spark.column_types import arrow_type, headers_of
 from qss_spark.rows import serialize
 
 STRING_MAP = pa.map_(pa.string(), pa.int64())
@@ -90,3 +91,8 @@ def test_headers_of_a_map_and_of_structs_with_texts_are_taken() -> None:
     of_structs = pa.array([[{"key": "a", "value": "b"}]])
     assert headers_of(of_map) == headers_of(of_structs)
     assert headers_of(of_map).to_pylist() == [[{"key": "a", "value": b"b"}]]
+
+
+def test_a_column_of_timestamps_has_a_type() -> None:
+    assert arrow_type(TimestampType()) == pa.timestamp("us", "UTC")
+    assert arrow_type(ArrayType(TimestampType())) == pa.list_(pa.timestamp("us", "UTC"))

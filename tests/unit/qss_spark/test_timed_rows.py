@@ -10,7 +10,8 @@ from qss_core.errors import MalformedRequestError, RangeReversedError
 from qss_core.model import StoreDefinition, StoreType
 from qss_spark.options import Access
 from qss_spark.rows import Columns, RowEncoder
-from qss_spark.source.reader import StoreReader, schema_of
+from qss_spark.source.columns import schema_of
+from qss_spark.source.reader import StoreReader
 from qss_testing.pods.stores import make_definition
 
 HOUR = 3_600_000
@@ -77,7 +78,7 @@ def test_what_is_read_has_times_beside_the_key() -> None:
         (WINDOW, {"endFrom": "1"}, "option 'endFrom' chooses no rows of a Window store"),
         (SESSION, {"from": "1"}, "option 'from' chooses no rows of a Session store"),
         (make_definition(), {"keyfrom": "1"}, "option 'keyFrom' chooses no rows of a KeyValue"),
-        (WINDOW, {"key": "a", "keyto": "b"}, "give one of key, prefix, or keyFrom and keyTo"),
+        (WINDOW, {"key": "a", "keyto": "b"}, "give one of key, keys, prefix, or keyFrom and keyTo"),
         (WINDOW, {"from": "yesterday"}, "from.*yesterday"),
     ],
 )

@@ -10,13 +10,13 @@ from typing import Any
 
 from aiohttp import web
 
+from qss_core.version import VERSION
 from qss_core.wire.messages import encode
 from qss_store.http.content_types import JSON
 from qss_store.http.middleware import PROBLEM_JSON
 from qss_store.http.query.openapi.schemas import TEXT, make_schemas, ref
 from qss_store.http.routes import Operation, Route
 
-_VERSION = "0.1.0"
 _TOKEN_TEXT = (
     "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE, or with the "
     "common one where the store's spec.access.commonAudience is true. Its account needs the verb "
@@ -52,7 +52,7 @@ def make_document(routes: Iterable[Route[Any]]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Queryable State: a store pod's query port",
-            "version": _VERSION,
+            "version": VERSION,
             "description": "Ask any key, range, window, session or version of a streaming job's "
             "state. Any pod answers for all pods of its store, unless a request says otherwise.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
