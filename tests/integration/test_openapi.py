@@ -51,6 +51,7 @@ VALID = {
     "orderBy": "time",
     "times": "rfc3339",
     "asOf": "1000",
+    "after": "3",
 }
 OF_TIME = {
     "from": "1000",

@@ -18,6 +18,8 @@ from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
 from qss_store.http.routes import add_routes, callers_by_path
 from qss_store.http.server import FAST_PATH
+from qss_store.http.status.batches import BatchesApi
+from qss_store.http.status.replicas import ReplicasApi
 from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
@@ -33,7 +35,8 @@ def make_query_app(
     """
     pod, settings = services.pod, services.settings
     callers = callers_of(settings, guard)
-    reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max, pod.clock), settings)
+    peers = PeerReads(session, settings.peer_requests_max, pod.clock)
+    reader = ReadContext(pod, peers, settings)
     points, scans = PointApi(reader), ScanApi(reader)
     handlers = QueryHandlers(
         discovery=DiscoveryApi(pod),
@@ -43,6 +46,8 @@ def make_query_app(
         timed=TimedApi(reader, points, scans),
         versions=VersionApi(reader, points, scans),
         queries=QueryApi(reader, scans, services.extensions),
+        replicas=ReplicasApi(pod, peers),
+        batches=BatchesApi(pod, services.coordinator, peers),
     )
     app = web.Application(
         middlewares=[
