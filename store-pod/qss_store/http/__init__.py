@@ -14,5 +14,5 @@ whether the caller has the route's right, and `refusal_log` logs refusals withou
 
 `path_keys` reads keys from raw paths, `content_types` chooses the answer's type by `Accept`,
 `large_answers` writes what does not fit into a connection's buffer, and `responses` makes
-answers and the headers of requests to other pods.
+answers and the headers of requests to other pods. `console` serves the page for a person's browser.
 """

@@ -5,6 +5,7 @@ from aiohttp import web
 from qss_store.access.token_check import Guard
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
+from qss_store.http.console.files import OPEN_ROUTES, add_console
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
@@ -54,11 +55,13 @@ def make_query_app(
             *shell_middlewares(pod.metrics, pod.clock, "query"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *browser_middlewares(callers),
-            *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
+            *access_middlewares(guard, callers_by_path(QUERY_ROUTES), OPEN_ROUTES),
         ]
     )
     app[FAST_PATH] = QueryFastPath(
         reader, guard, pod.metrics.requests, scans, handlers.timed, callers
     )
     add_routes(app, handlers, QUERY_ROUTES)
+    if settings.console:
+        add_console(app)
     return app
