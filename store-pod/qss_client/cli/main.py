@@ -144,10 +144,11 @@ def empty_app(name: str, told: str) -> Any:
 def register_own(app: Any) -> None:
     """Adds the commands of the client, which need no other part."""
     from qss_client.cli import count, queries, timed, writers
+    from qss_client.cli.console import command as console
     from qss_client.cli.explain import command as explain
     from qss_client.cli.stores import describe, listing, watch
 
-    for part in (queries, timed, count, writers, listing, describe, watch, explain):
+    for part in (queries, timed, count, writers, listing, describe, watch, console, explain):
         part.register(app)
 
 

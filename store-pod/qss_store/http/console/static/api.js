@@ -59,7 +59,7 @@ export async function ask(path, { method = "GET", body, headers = {}, accept = "
 }
 
 const SENTENCES = {
-  401: (detail) => (token ? `The store does not accept this token: ${detail}.` : "This store asks for a token."),
+  401: (detail) => (token ? `The store does not accept this token: ${detail}.` : `This store asks for a token: ${detail}.`),
   403: (detail) => `This caller may not ask that: ${detail}.`,
 };
 const OF_CODES = {
