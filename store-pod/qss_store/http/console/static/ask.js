@@ -7,7 +7,6 @@ import { Answer } from "./answers.js";
 import { KINDS, asCommand, asCurl, asPython, fieldOf, kindsOf, requestOf } from "./questions.js";
 import { Told } from "./shown.js";
 
-const IN_MEMORY_ONLY = new Set(["kind", "run"]);
 
 function startOf(kindName) {
   const kind = KINDS[kindName];
@@ -16,13 +15,19 @@ function startOf(kindName) {
   return { ...values, ...kind.start };
 }
 
+// The fields in a link; null for a link that names a kind of question alone.
+function linked(given) {
+  const fields = [...given].filter(([name]) => name !== "kind");
+  return fields.length ? Object.fromEntries(fields) : null;
+}
+
 export function Ask({ given, feed }) {
   const { definition } = feed.metadata;
   const kinds = kindsOf(definition.type);
   const asked = given.get("kind");
   const kindName = kinds.some(([name]) => name === asked) ? asked : kinds[0][0];
   const link = given.toString();
-  const fromLink = useMemo(() => (link.includes("=") && asked ? Object.fromEntries([...given].filter(([name]) => !IN_MEMORY_ONLY.has(name))) : null), [link]);
+  const fromLink = useMemo(() => linked(given), [link]);
   const [values, setValues] = useState(fromLink ?? startOf(kindName));
   const [pages, setPages] = useState([]);
   const [failure, setFailure] = useState(null);
