@@ -1,4 +1,4 @@
-// Follows a key or a prefix: asks again when a batch has committed, by the ETag of a key.
+// Follows a key or a prefix: asks for a key by its ETag, and for other rows once a batch has committed.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { ask, segment, toJson } from "./api.js";
@@ -6,6 +6,7 @@ import { Table } from "./answers.js";
 import { Told, clock, plural } from "./shown.js";
 
 const EVERY_MS = 1000;
+const ROWS_EVERY_MS = 2000;
 const ROWS_MAX = 100;
 const CHANGES_MAX = 100;
 const WORDS = { Window: "windows", Session: "sessions", Versioned: "versions" };
@@ -44,26 +45,37 @@ export function Live({ given, feed }) {
       <label class="field wide">${chosen === "prefix" ? "Prefix" : "Key"} <input name="of" required value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></label>
       <button class="primary">Follow</button>
     </form>
-    ${followed && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} />`}`;
+    ${followed && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
 }
 
-function Followed({ mode, text, definition }) {
+// The sequences of all partitions: equal ones are equal rows. READ_UNCOMMITTED shows rows before their sequence.
+function stateOf({ metadata, pods }) {
+  if (metadata.definition.isolation !== "READ_COMMITTED") return null;
+  const newest = {};
+  for (const { replicas } of Object.values(pods)) for (const [number, one] of Object.entries(replicas)) newest[number] = Math.max(newest[number] ?? 0, one.sequence ?? 0);
+  return toJson(newest);
+}
+
+function Followed({ mode, text, definition, state }) {
   const [shown, setShown] = useState({ rows: null, changes: [], failure: null, asked: 0, unchanged: 0 });
-  const held = useRef({ etag: null, body: null, rows: new Map(), changed: new Map() });
+  const held = useRef({ etag: null, state: null, body: null, rows: new Map(), changed: new Map() });
   const [isOn, setOn] = useState(true);
+  const newest = useRef(state);
+  newest.current = state;
 
   useEffect(() => {
     if (!isOn) return undefined;
     let timer = null;
     let isOver = false;
     const round = async () => {
-      const result = await look(mode, text, definition, held.current);
+      const { path, hasTag } = pathOf(mode, text, definition);
+      const result = await look(path, hasTag, newest.current, held.current);
       if (isOver) return;
       setShown((old) => ({
-        rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + 1, unchanged: old.unchanged + (result.isSame ? 1 : 0),
+        rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
         changes: [...(result.changes ?? []), ...old.changes].slice(0, CHANGES_MAX),
       }));
-      if (!document.hidden) timer = setTimeout(round, EVERY_MS);
+      if (!document.hidden) timer = setTimeout(round, hasTag ? EVERY_MS : ROWS_EVERY_MS);
     };
     const wake = () => {
       clearTimeout(timer);
@@ -94,8 +106,8 @@ function Followed({ mode, text, definition }) {
 
 let nextChange = 0;
 
-async function look(mode, text, definition, held) {
-  const { path, hasTag } = pathOf(mode, text, definition);
+async function look(path, hasTag, state, held) {
+  if (!hasTag && state !== null && state === held.state) return { isIdle: true };
   let answer;
   try {
     answer = await ask(path, hasTag && held.etag ? { headers: { "If-None-Match": held.etag } } : {});
@@ -105,6 +117,7 @@ async function look(mode, text, definition, held) {
   }
   if (answer.status === 304) return { isSame: true };
   held.etag = answer.headers.get("ETag");
+  held.state = state;
   return compared(answer.data.rows ?? [answer.data], held);
 }
 
