@@ -179,6 +179,7 @@ def test_a_question_is_asked_copied_and_opened_again(
         page = watched.page
         if kind == "query":
             page.locator("[name=type]").select_option("RangeQuery")
+            expect(page.locator('[name="member.order"]')).to_have_value("ANY")
         for name, text in FILLED[kind].items():
             page.locator(f'[name="{name}"]').fill(text)
         page.get_by_role("button", name="Ask", exact=True).click()

@@ -3,10 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from aiohttp import web
 
+from qss_core.errors import PathNotFoundError
 from qss_core.wire.discovery import StoreStatus
-from qss_core.wire.messages import decode
+from qss_core.wire.messages import decode, encode, problem_of
 from qss_testing.clients.http import Api
+from qss_testing.fakes.strange_pods import Serve
 from qss_testing.pods.guarded import get_json
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Cluster, configuration
@@ -61,6 +64,24 @@ async def test_a_pod_that_is_away_is_named_with_the_reason(
     assert "words-1 did not answer" in status["silent"]["words-1"]
     answer = await api(cluster, 0).get("/state/status/birds")
     answer.problem(404, "STORE_NOT_FOUND")
+
+
+async def test_a_pod_of_a_version_without_status_is_named(
+    start_cluster: StartCluster, api: MakeApi, serve: Serve
+) -> None:
+    problem = problem_of(PathNotFoundError("there is no such path"))
+
+    async def older(_: web.Request) -> web.Response:
+        return web.Response(
+            status=404, body=encode(problem), content_type="application/problem+json"
+        )
+
+    cluster = await start_cluster(2, engine="memory", partitions=2, configurations=PLACED)
+    await cluster.stop_pod(1)
+    cluster.ports[1] = int((await serve(older)).rpartition(":")[2])
+    await cluster.assign(PLACED)
+    status = (await api(cluster, 0).get("/state/status/words")).json()
+    assert status["silent"] == {"words-1": "pod words-1 has no status that this version reads"}
 
 
 def test_any_pod_tells_the_writers_and_batches(written: PodCluster) -> None:

@@ -4,7 +4,12 @@ import asyncio
 
 from aiohttp import web
 
-from qss_core.errors import MalformedBytesError, MalformedRequestError, StoreError
+from qss_core.errors import (
+    MalformedBytesError,
+    MalformedRequestError,
+    PathNotFoundError,
+    StoreError,
+)
 from qss_core.model import PodAddress
 from qss_core.queries.parameters import STATUS_PARAMETERS, Scope, parse_parameters, scope_of
 from qss_core.version import VERSION
@@ -47,7 +52,7 @@ class ReplicasApi:
         try:
             body = await self._peers.read(pod, asked, PEER_TIMEOUT_S, None)
             return decode(body, StoreStatus).pods[pod.name]
-        except (MalformedRequestError, MalformedBytesError, KeyError):
+        except (PathNotFoundError, MalformedRequestError, MalformedBytesError, KeyError):
             return f"pod {pod.name} has no status that this version reads"
         except StoreError as error:
             return error.message

@@ -135,7 +135,7 @@ function QueryFields({ schema, values, set }) {
         const id = `member.${name}`;
         const choices = (property.$ref && schema.schemas[property.$ref.split("/").at(-1)]?.enum) || property.enum;
         if (property.type === "boolean") return html`<label key=${id} class="check"><input type="checkbox" name=${id} checked=${values[id] === "true"} onChange=${(event) => set(id, String(event.target.checked))} /> ${name}</label>`;
-        if (choices) return html`<label key=${id} class="field">${name}<select name=${id} value=${values[id] ?? property.default ?? ""} onChange=${(event) => set(id, event.target.value)}>${choices.map((choice) => html`<option>${choice}</option>`)}</select></label>`;
+        if (choices) return html`<label key=${id} class="field">${name}<select name=${id} value=${values[id] ?? property.default ?? ""} onChange=${(event) => set(id, event.target.value)}>${choices.map((choice) => html`<option value=${choice}>${choice}</option>`)}</select></label>`;
         return html`<label key=${id} class="field">${name}<input name=${id} value=${values[id] ?? ""} required=${schema.one.required?.includes(name)} autocomplete="off" spellcheck="false" onInput=${(event) => set(id, event.target.value)} /></label>`;
       })}</div>`}`;
 }
