@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from qss_client.cli.main import main
 from qss_client.http.sync_http import SyncHttp
-from qss_core.model import Epoch, Ordinal, PartitionId, StoreType
+from qss_core.model import Epoch, Ordinal, StoreType
 from qss_testing.clients.terminal import Program
 from qss_testing.console.browser import chromium, opened
 from qss_testing.fakes.reviewer import Reviewer, make_token
@@ -125,13 +125,24 @@ def test_a_failover_is_seen_on_the_partition_map(browser: Browser, tmp_path: Pat
         expect(page.get_by_role("dialog")).to_contain_text("Partition 1 on words-0")
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
+        changes = page.locator(".events")
         cluster.pods[1].kill()
         expect(page.locator(".pod.gone")).to_contain_text("words-1")
-        expect(page.locator(".events")).to_contain_text("pod words-1 does not answer")
-        cluster.assignment = taken_over(cluster)
+        expect(changes).to_contain_text("pod words-1 does not answer")
+        # It comes back before a standby takes over.
+        cluster.pods[1].start()
+        cluster.assignment = in_epoch(cluster, Epoch(2))
+        for pod in cluster.pods:
+            cluster.assign(pod)
+        expect(changes).to_contain_text("partition 1: words-1 is active in epoch 2")
+        cluster.pods[1].kill()
+        alone = (Ordinal(0),)
+        cluster.assignment = in_epoch(
+            cluster, Epoch(3), active=Ordinal(0), in_sync=alone, replicas=alone
+        )
         cluster.assign(cluster.pods[0])
-        expect(page.get_by_role("button", name="partition 1, active, epoch 2")).to_be_visible()
-        expect(page.locator(".events")).to_contain_text("partition 1: words-0 is active now")
+        expect(page.get_by_role("button", name="partition 1, active, epoch 3")).to_be_visible()
+        expect(changes).to_contain_text("partition 1: words-0 is active now (epoch 3)")
         page.goto(at(cluster, "overview"))
         expect(page.locator(".checks")).to_contain_text("pod words-1 did not answer")
         cluster.pods[0].kill()
@@ -140,14 +151,11 @@ def test_a_failover_is_seen_on_the_partition_map(browser: Browser, tmp_path: Pat
         watched.check()
 
 
-def taken_over(cluster: PodCluster) -> Any:
-    """The assignment in which pod 0 has all partitions."""
-    alone = (Ordinal(0),)
-    changed = {"epoch": Epoch(2), "active": Ordinal(0), "in_sync": alone, "replicas": alone}
-    first, second = cluster.assignment.partitions
-    assert second.partition == PartitionId(1)
-    newer = tuple(msgspec.structs.replace(one, **changed) for one in (first, second))
-    return msgspec.structs.replace(cluster.assignment, partitions=newer)
+def in_epoch(cluster: PodCluster, epoch: Epoch, **changed: Any) -> Any:
+    """The assignment with a later epoch, and other changes of its configurations."""
+    partitions = cluster.assignment.partitions
+    newer = [msgspec.structs.replace(one, epoch=epoch, **changed) for one in partitions]
+    return msgspec.structs.replace(cluster.assignment, partitions=tuple(newer))
 
 
 # --- Ask

@@ -58,7 +58,7 @@ async function look() {
     state.metadata = (await ask(`/state/instances/${name}`)).data;
   }
   const { pods, silent } = (await ask(`/state/status/${name}`)).data;
-  note(state.pods, pods, silent);
+  note(state.pods, pods);
   state.pods = pods;
   state.silent = silent;
   await lookAtBatches(name);
@@ -80,26 +80,32 @@ async function lookAtBatches(name) {
 
 const sequences = () => Object.values(state.pods).flatMap((pod) => Object.values(pod.replicas).map((one) => one.sequence ?? 0));
 
+// The last replica that each pod told of each partition, also while the pod is away.
+const known = new Map();
+
 // Sentences about what has changed between two looks, for the partition map and for screen readers.
-function note(before, after, silent) {
-  if (Object.keys(before).length === 0) return;
+function note(before, after) {
+  const isFirst = known.size === 0;
   const told = [];
   for (const pod of Object.keys(before)) if (!(pod in after)) told.push(`pod ${pod} does not answer`);
-  for (const pod of Object.keys(after)) if (!(pod in before)) told.push(`pod ${pod} answers`);
   for (const [pod, { replicas }] of Object.entries(after)) {
+    if (!(pod in before)) told.push(`pod ${pod} answers`);
     for (const [number, replica] of Object.entries(replicas)) {
-      const was = before[pod]?.replicas[number];
-      if (replica.role === "active" && was?.role !== "active" && (was || before[pod])) {
-        told.push(`partition ${number}: ${pod} is active now (epoch ${replica.epoch})`);
-      } else if (was && was.role !== replica.role) {
-        told.push(`partition ${number}: ${pod} is ${replica.role} now`);
-      } else if (was && was.state !== replica.state) {
-        told.push(`partition ${number}: the ${replica.role} on ${pod} is ${replica.state}`);
-      }
+      const name = `${pod}/${number}`;
+      const words = changeOf(known.get(name), replica);
+      if (words) told.push(`partition ${number}: ${pod} ${words}`);
+      known.set(name, replica);
     }
   }
+  if (isFirst) return;
   const at = Date.now();
   state.events = [...told.map((text) => ({ id: nextEvent++, at, text })), ...state.events].slice(0, EVENTS_MAX);
+}
+
+function changeOf(was, { role, epoch, state: now }) {
+  if (was?.role !== role) return `is ${role} now${role === "active" ? ` (epoch ${epoch})` : ""}`;
+  if (role === "active" && was.epoch !== epoch) return `is active in epoch ${epoch}`;
+  return was.state === now ? null : `is ${now}`;
 }
 
 export async function openApi() {

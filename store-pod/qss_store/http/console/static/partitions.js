@@ -19,7 +19,7 @@ export function Partitions({ feed }) {
     </div>
     <section aria-labelledby="events"><h2 id="events">Changes</h2>
       <ol class="events" aria-live="polite">${feed.events.map((one) => html`<li key=${one.id}><time>${clock(one.at)}</time> ${one.text}</li>`)}</ol>
-      ${feed.events.length === 0 && html`<p class="quiet">None since the page was opened. When a pod is killed, its standbys take over here.</p>`}
+      ${feed.events.length === 0 && html`<p class="quiet">None since the page was opened. When a pod stays away, its standbys take over here.</p>`}
     </section>
     ${chosen && html`<${Replica} ...${chosen} feed=${feed} close=${() => setChosen(null)} />`}`;
 }
