@@ -9,13 +9,13 @@ CHECKOV := .checkov/.installed
 INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
-SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e .ci/push-image .ci/lint-workflows $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
+SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e .ci/install-browser .ci/push-image .ci/lint-workflows $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
 
 # Many processes start: those that may not keep what they compiled take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench bench-peers siege test-faults compat compat-client dist lint-workflows sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lint-beside lock test tests browser screenshots planted fuzz simulate bench bench-peers siege test-faults compat compat-client dist lint-workflows sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,7 +24,7 @@ install: $(INSTALLED) ## Make .venv with everything, at the versions of requirem
 
 $(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Making $(VENV) with $$(command -v $(PYTHON)): 1.4 GB on disk, one to ten minutes by the network; the next command finds it"
+	@echo "Making $(VENV) with $$(command -v $(PYTHON)): 1.6 GB on disk, one to ten minutes by the network; the next command finds it"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/build.lock
 	$(INSTALL) --python $(BIN)/python --requirements requirements.lock
@@ -65,8 +65,14 @@ lint-beside: install
 	@$(MAKE) --no-print-directory lint >.lint.log 2>&1 || { echo "lint has failed: what it says comes after the tests"; exit 1; }
 
 # Twice as many workers as cores, at most four: a test that waits for its pods leaves a core to others.
-tests: install
+tests: install browser
 	$(BIN)/pytest --numprocesses $$(($$(nproc) * 2)) --maxprocesses 4 --dist worksteal
+
+browser:
+	@.ci/install-browser >&2
+
+screenshots: install browser ## Make the pictures of the console in store-pod/docs/images, with a store that it starts
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.console.screenshots store-pod/docs/images
 
 fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
 	QSS_FAST_PATH_SEED=$(or $(FAST_PATH_SEED),$$(date +%s)) QSS_FAST_PATH_SECONDS=$(or $(FAST_PATH_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_fast_path_fuzz.py

@@ -1,6 +1,7 @@
 """The demo from its first line to its verdict, with a small job in place of the Spark jobs."""
 
 import io
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -90,6 +91,7 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
     assert code == 0
     assert "aircraft-stats: 300 keys equal" in said
     assert ", batch 2, 300 keys; " in said, "counted as the verdict counts"
+    assert re.search(r"aircraft-stats: http://127\.0\.0\.1:\d+/console/", said)
     assert "qss get aircraft-stats N14228 --url http://127.0.0.1:" in said
     assert stage.seen_enough == 1
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from qss_client.cli.plugin import main
+from qss_client.http.sync_http import SyncHttp
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_operator.planning.model import (
     Condition,
@@ -185,3 +188,27 @@ def test_stores_are_listed_by_kubectl_itself(plugin: Plugin) -> None:
     done = plugin.run("stores")
     assert done.code == 2
     assert "No such command" in done.err
+
+
+def test_the_console_is_behind_the_forwarded_port_until_the_command_is_ended(
+    plugin: Plugin,
+) -> None:
+    program = str(Path(sys.executable).with_name("kubectl-qss"))
+    process = subprocess.Popen(
+        [program, "console", "words", "-n", "shop", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    address = process.stdout.readline().strip()
+    assert process.stderr.readline() == "this command forwards the port; Ctrl-C ends it\n"
+    http = SyncHttp()
+    assert b"main.js" in http.request("GET", address).body
+    http.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert process.stdout.read() == ""
+    process.stdout.close()
+    process.stderr.close()

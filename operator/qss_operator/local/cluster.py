@@ -91,7 +91,9 @@ class LocalCluster:
         """Takes what pods are made of now."""
         resource = observation.resource
         pods = self._stores.setdefault(resource.name, _Pods())
-        pods.template = repr((resource.restarted_at, sorted(resource.spec.pod.annotations.items())))
+        spec = resource.spec
+        annotations = sorted(spec.pod.annotations.items())
+        pods.template = repr((resource.restarted_at, annotations, spec.access.console))
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Start the pods of a store, or stop those with the highest ordinals."""

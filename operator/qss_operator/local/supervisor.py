@@ -11,6 +11,7 @@ from typing import IO
 
 from qss_client.processes import identify
 from qss_core.model import Ordinal, StoreName
+from qss_core.spec.resource import CONSOLE
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.directory.files import make_directory, unwritable
@@ -65,9 +66,14 @@ class PodSupervisor:
         return str(self._starts)
 
     def _environment(self) -> dict[str, str]:
-        """The uid of the resource: a pod serves no volume of a deleted store of the same name."""
+        """The uid of the resource: a pod serves no volume of a deleted store of the same name.
+
+        And whether the pod has a console.
+        """
         resource = self._state.read_resource(self._store) or {}
-        return {"QSS_RESOURCE_UID": resource.get("metadata", {}).get("uid", "")}
+        access = resource.get("spec", {}).get("access") or {}
+        console = {} if access.get("console", True) else {CONSOLE: "0"}
+        return {"QSS_RESOURCE_UID": resource.get("metadata", {}).get("uid", ""), **console}
 
     @property
     def is_outdated(self) -> bool:

@@ -78,6 +78,7 @@ class Demo:
                 for one in written:
                     one.result()
                 urls = {store: self._url(store) for store in computed}
+                self._print_consoles(urls)
                 driver = Driver(self._state / "jobs.log")
                 try:
                     found = [
@@ -202,6 +203,13 @@ class Demo:
         verdict = f"{part.store}: {len(expected)} {part.unit} equal"
         self._console.print(f"[bold green]{verdict}[/bold green]")
         return found
+
+    def _print_consoles(self, urls: Mapping[str, str]) -> None:
+        """The address of each store's console, on its last pod: faults kill the first one."""
+        self._console.print("Watch the stores in a browser:")
+        for store, pods in urls.items():
+            address = f"{pods.rpartition(',')[2]}/console/"
+            self._console.print(f"  {store}: {address}", highlight=False, soft_wrap=True)
 
     def _print_examples(self, urls: Mapping[str, str]) -> None:
         self._console.print("\nThe stores keep serving. In another terminal, try:")

@@ -4,7 +4,8 @@
    points. It imports only the package that has the wanted command, since some take seconds.
 2. `queries` has `qss get`, `scan` and `query`, `timed` has `windows`, `sessions` and `versions`,
    `count` has `qss count`, and `writers` lists a store's writers and deletes one. `stores` has
-   `qss stores`, `describe` and `watch`, and `explain` has `qss explain`, which asks no store.
+   `qss stores`, `describe` and `watch`, `console` opens the store's console in a browser, and
+   `explain` has `qss explain`, which asks no store.
 3. `asking` has the options that these commands share: how to reach a store (a URL, a state
    directory or Kubernetes), how to read from it, and the format of the output. `options` has the
    options of each query, and finds the store by them.

@@ -150,6 +150,7 @@ def empty_app(name: str, told: str) -> Any:
 def register_own(app: Any) -> None:
     """Adds the commands of the client, which need no other part."""
     from qss_client.cli import count, queries, timed, writers
+    from qss_client.cli.console import command as console
     from qss_client.cli.explain import command as explain
     from qss_client.cli.load import command as load
     from qss_client.cli.shell import completion, interactive
@@ -157,7 +158,7 @@ def register_own(app: Any) -> None:
     from qss_client.cli.top import command as top
 
     readers = (queries, timed, count, writers, listing, describe, watch, top)
-    for part in (*readers, explain, load, completion, interactive):
+    for part in (*readers, console, explain, load, completion, interactive):
         part.register(app)
 
 

@@ -26,6 +26,7 @@ TIMEOUT_S_MAX = 60.0
 _TRUTH = {"true": True, "false": False}
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _WHOLE_DIGITS_MAX = 9
+_SEQUENCE = re.compile("[0-9]{1,16}")
 _WHOLE = re.compile(f"[0-9]{{1,{_WHOLE_DIGITS_MAX}}}")
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -116,6 +117,10 @@ PARAMETERS: dict[str, Parameter] = {
         description="Rows, at most. JSON: 1000 where none is given; NDJSON: no limit.",
         schema={"type": "integer", "minimum": 1},
     ),
+    "after": Parameter(
+        description="Only batches with a higher sequence.",
+        schema={"type": "integer", "minimum": 0, "maximum": 2**53, "default": 0},
+    ),
     "cursor": Parameter(
         description="Go on where an earlier answer to the same query stopped.",
         schema={"type": "string"},
@@ -136,6 +141,8 @@ PARTITIONS_PARAMETERS = (*_COMMON, "partitions")
 COUNT_PARAMETERS = (*PARTITIONS_PARAMETERS, "exact")
 SCAN_PARAMETERS = (*PARTITIONS_PARAMETERS, "from", "to", "prefix", "order", "limit", "cursor")
 BODY_PARAMETERS = ("scope",)
+STATUS_PARAMETERS = ("scope",)
+BATCHES_PARAMETERS = ("scope", "after")
 KEY_METADATA_PARAMETERS = ("partition",)
 
 
@@ -232,6 +239,16 @@ def is_exact(parameters: dict[str, str]) -> bool:
 def limit_of(parameters: dict[str, str]) -> int | None:
     """The limit in the parameters, unchecked."""
     return _whole("limit", parameters["limit"]) if "limit" in parameters else None
+
+
+def sequence_after(parameters: dict[str, str]) -> int:
+    """The sequence after which batches are asked for; 0 if none is given."""
+    text = parameters.get("after", "0")
+    if not _SEQUENCE.fullmatch(text):
+        raise MalformedRequestError(
+            f"after is a sequence, a whole number of at most 16 digits, not {text[:40]!r}"
+        )
+    return int(text)
 
 
 def _truth(name: str, parameters: dict[str, str]) -> bool:

@@ -168,6 +168,7 @@ class PeerSpec(Wire, frozen=True, kw_only=True):
     ip_block: IpBlockSpec | None = None
 
 
+CONSOLE = "QSS_CONSOLE"  # The variable of a pod that switches the console off.
 Peers = Annotated[tuple[PeerSpec, ...], msgspec.Meta(max_length=16)]
 
 
@@ -176,6 +177,7 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
 
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
     common_audience: bool = False
+    console: bool = True
     tls_secret_name: Name253 | None = None
     query_from: Peers = ()
     metrics_from: Peers = ()

@@ -13,6 +13,14 @@ from qss_core.model import (
 )
 from qss_core.positions import PositionJson
 from qss_core.wire.messages import Instance
+from qss_core.wire.replica_reports import (
+    CopyReport,
+    FullVolume,
+    IndexReport,
+    MigrationReport,
+    VolumeUse,
+)
+from qss_core.wire.writer_reports import WriterReport
 
 
 class StoreSummary(Answer, frozen=True, kw_only=True):
@@ -57,3 +65,60 @@ class Lags(Answer, frozen=True, kw_only=True):
     pod: PodName
     ordinal: Ordinal
     partitions: dict[str, Lag]
+
+
+# --- The whole store
+
+
+class ReplicaStatus(Lag, frozen=True, kw_only=True):
+    """One replica: its lag, the size of its database, its failure, and work under way.
+
+    `error` quotes no row of the store.
+    """
+
+    data_bytes: int  # The approximate size of the database, memory included.
+    error: str | None = None
+    migration: MigrationReport | None = None
+    index: IndexReport | None = None
+
+
+class PodStatus(Answer, frozen=True, kw_only=True):
+    """One pod and its replicas by partition number. `copies` are replicas that it is copying."""
+
+    ordinal: Ordinal
+    version: str
+    ready: bool
+    is_leaving: bool
+    replicas: dict[str, ReplicaStatus]
+    copies: tuple[CopyReport, ...] = ()
+    volume: VolumeUse | None = None
+    full_volume: FullVolume | None = None
+
+
+class StoreStatus(Answer, frozen=True, kw_only=True):
+    """`GET /state/status/{store}`: all pods by name; `silent` says why a pod did not answer."""
+
+    pods: dict[str, PodStatus]
+    silent: dict[str, str]
+
+
+class BatchReport(Answer, frozen=True, kw_only=True):
+    """A batch that all partitions have applied. `latency_ms` is that of its commit request."""
+
+    sequence: Sequence
+    writer: str
+    batch: int
+    rows: int
+    committed_at_ms: int
+    latency_ms: float
+
+
+class StoreBatches(Answer, frozen=True, kw_only=True):
+    """`GET /state/batches/{store}`: the writers, and the newest batches in order.
+
+    The coordinator keeps the batches in memory: after it has moved or started again, they begin
+    anew.
+    """
+
+    writers: tuple[WriterReport, ...]
+    batches: tuple[BatchReport, ...]

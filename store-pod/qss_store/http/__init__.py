@@ -2,8 +2,9 @@
 
 `server` opens the three ports. The query port (`query`) answers readers, the internal port
 (`internal`) writers, other pods and the operator, the ops port (`ops`) the kubelet and
-Prometheus. `discovery` is served on the first two. Each of the first two has a table in its
-`routes`: path, handler, caller, and what the OpenAPI document says.
+Prometheus. `discovery` is served on the first two, and the query port has the `status` of all
+pods, too. Each of the first two has a table in its `routes`: path, handler, caller, and what the
+OpenAPI document says.
 
 A request passes, in this order: `connection` (is there room for the connection, is the head
 small enough, does the client read), `query.fast_path` for plain GETs, and for all others
@@ -14,5 +15,5 @@ refusals without keys and tokens.
 
 `path_keys` reads keys from raw paths, `content_types` chooses the answer's type by `Accept`,
 `large_answers` writes what does not fit into a connection's buffer, and `responses` makes
-answers and the headers of requests to other pods.
+answers and the headers of requests to other pods. `console` serves the page for a person's browser.
 """

@@ -59,6 +59,8 @@ class Settings:
     write_stall_max_s: float = 10.0  # For a reader to take 64 KiB of a large answer.
     peer_requests_max: int = 48  # Reads that one pod asks of another at a time.
 
+    console: int = 1  # 0: no page at /console/.
+
     # --- Access and TLS
     access_positive_s: float = 60.0  # How long a verdict is used without another review.
     access_negative_s: float = 10.0

@@ -1,20 +1,23 @@
 """Finishes the coordinator's tasks, also when the client of a task has gone.
 
 A client without an answer sends its commit again: the repeat waits for the first commit, and keeps
-no memory.
+no memory. `RecentBatches` keeps what a person sees of the batches that are done.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
 
 from qss_core.model import WriterEpoch
-from qss_core.wire.messages import CommitAnswer, CommitRequest
+from qss_core.wire.discovery import BatchReport
+from qss_core.wire.messages import CommitAnswer, CommitRequest, Decision
 from qss_store.runtime.request_memory import MemoryShare
 
 Answer = TypeVar("Answer")
+_BATCHES_KEPT = 1000
 _Run = tuple[str, WriterEpoch]
 _Commit = tuple[int, CommitRequest, "asyncio.Task[CommitAnswer]"]
 
@@ -70,3 +73,28 @@ class UnderWay:
 async def _of_a_repeat(first: "asyncio.Task[CommitAnswer]") -> CommitAnswer:
     answer = await asyncio.shield(first)
     return msgspec.structs.replace(answer, already_applied=True)
+
+
+class RecentBatches:
+    """The newest batches that all partitions have applied, in order, up to 1000."""
+
+    def __init__(self) -> None:
+        self._kept: deque[BatchReport] = deque(maxlen=_BATCHES_KEPT)
+
+    def note(self, decision: Decision, latency_s: float) -> None:
+        """Keeps a batch; `latency_s` are the seconds from its commit request to its end."""
+        rows = sum(one.records for chunks in decision.chunks.values() for one in chunks)
+        self._kept.append(
+            BatchReport(
+                sequence=decision.sequence,
+                writer=decision.writer,
+                batch=decision.batch,
+                rows=rows,
+                committed_at_ms=decision.wall_time_ms,
+                latency_ms=round(latency_s * 1000, 3),
+            )
+        )
+
+    def after(self, sequence: int) -> tuple[BatchReport, ...]:
+        """The kept batches with a higher sequence."""
+        return tuple(one for one in self._kept if one.sequence > sequence)

@@ -62,7 +62,17 @@ class Writer:
         limits: RetryLimits = WRITE_LIMITS,
     ) -> None:
         """Stages and commits a batch; `limits` are those of the staging."""
-        pieces = slices(self._definition, rows)
+        self.write_slices(slices(self._definition, rows), position, limits, replace=replace)
+
+    def write_slices(
+        self,
+        pieces: list[Slice],
+        position: PositionJson | None = None,
+        limits: RetryLimits = WRITE_LIMITS,
+        *,
+        replace: bool = False,
+    ) -> None:
+        """Writes a batch of slices, which may have times; as `write`."""
         staged = stage(self.http, self.run, self.batch, f"b{self.batch}", pieces, limits)
         commit(
             self.http,

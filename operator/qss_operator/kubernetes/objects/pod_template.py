@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from qss_core.spec.pod import PodSpec
-from qss_core.spec.resource import StoreSpec
+from qss_core.spec.resource import CONSOLE, StoreSpec
 from qss_operator.kubernetes.access.audiences import CONTAINER, PEERS, TAKES, PodAudiences, own_of
 from qss_operator.kubernetes.names import (
     ACCOUNT_ANNOTATION,
@@ -153,6 +153,12 @@ def _leaving(spec: StoreSpec) -> list[Object]:
     ]
 
 
+def _console(spec: StoreSpec) -> list[Object]:
+    """Switches the console off: a store that has it keeps its template."""
+    is_given = any(one.name == CONSOLE for one in spec.pod.env)
+    return [] if spec.access.console or is_given else [{"name": CONSOLE, "value": "0"}]
+
+
 def _container(
     names: StoreNames,
     spec: StoreSpec,
@@ -173,6 +179,7 @@ def _container(
             # In a variable: an image that is older than the operator takes no unknown option.
             {"name": "QSS_RESOURCE_UID", "value": resource_uid},
             *_leaving(spec),
+            *_console(spec),
             *(_without_none(one) for one in spec.pod.env),
         ],
         "ports": [

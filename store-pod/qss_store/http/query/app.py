@@ -10,6 +10,7 @@ from qss_store.http.browsers import (
     preflight_middlewares,
     share_answers,
 )
+from qss_store.http.console.files import OPEN_ROUTES, add_console
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
@@ -23,6 +24,8 @@ from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
 from qss_store.http.routes import add_routes, callers_by_path
 from qss_store.http.server import FAST_PATH
+from qss_store.http.status.batches import BatchesApi
+from qss_store.http.status.replicas import ReplicasApi
 from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
@@ -38,7 +41,8 @@ def make_query_app(
     """
     pod, settings = services.pod, services.settings
     callers = callers_of(settings, guard)
-    reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max, pod.clock), settings)
+    peers = PeerReads(session, settings.peer_requests_max, pod.clock)
+    reader = ReadContext(pod, peers, settings)
     points, scans = PointApi(reader), ScanApi(reader)
     handlers = QueryHandlers(
         discovery=DiscoveryApi(pod),
@@ -48,6 +52,8 @@ def make_query_app(
         timed=TimedApi(reader, points, scans),
         versions=VersionApi(reader, points, scans),
         queries=QueryApi(reader, scans, services.extensions),
+        replicas=ReplicasApi(pod, peers),
+        batches=BatchesApi(pod, services.coordinator, peers),
     )
     app = web.Application(
         middlewares=[
@@ -55,7 +61,7 @@ def make_query_app(
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *preflight_middlewares(settings),
             *browser_middlewares(callers),
-            *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
+            *access_middlewares(guard, callers_by_path(QUERY_ROUTES), OPEN_ROUTES),
         ]
     )
     app[FAST_PATH] = QueryFastPath(
@@ -63,4 +69,6 @@ def make_query_app(
     )
     share_answers(app, settings)
     add_routes(app, handlers, QUERY_ROUTES)
+    if settings.console:
+        add_console(app)
     return app

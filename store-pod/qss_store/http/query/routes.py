@@ -5,12 +5,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from qss_core.queries.parameters import (
+    BATCHES_PARAMETERS,
     BODY_PARAMETERS,
     COUNT_PARAMETERS,
     KEY_METADATA_PARAMETERS,
     PARAMETERS,
     POINT_PARAMETERS,
     SCAN_PARAMETERS,
+    STATUS_PARAMETERS,
     Parameter,
 )
 from qss_core.queries.timed_parameters import (
@@ -35,6 +37,8 @@ from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
 from qss_store.http.routes import Operation, Route
+from qss_store.http.status.batches import BatchesApi
+from qss_store.http.status.replicas import ReplicasApi
 
 # OpenAPI 3.1 describes raw bytes by an empty schema.
 _BYTES: dict[str, Any] = {}
@@ -70,6 +74,8 @@ class QueryHandlers:
     timed: TimedApi
     versions: VersionApi
     queries: QueryApi
+    replicas: ReplicasApi
+    batches: BatchesApi
 
 
 # Discovery shows no rows.
@@ -200,6 +206,28 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         ),
     ),
     *DISCOVERY_ROUTES,
+    Route(
+        path="/state/status/{store}",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.replicas.status,
+        operation=Operation(
+            summary="The replicas of all pods: lags, sizes, failures, migrations and copies.",
+            answers={JSON: ref("StoreStatus")},
+            parameters=STATUS_PARAMETERS,
+        ),
+    ),
+    Route(
+        path="/state/batches/{store}",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.batches.batches,
+        operation=Operation(
+            summary="The writers, and the newest batches since the coordinator started: up to "
+            "1000.",
+            answers={JSON: ref("StoreBatches")},
+            parameters=BATCHES_PARAMETERS,
+            statuses=(400, 404, 409, 503, 504),
+        ),
+    ),
     *_of_times(
         "windows",
         "WindowRow",

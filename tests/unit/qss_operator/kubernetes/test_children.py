@@ -309,3 +309,16 @@ def test_annotations_stand_on_the_service_for_queries_alone() -> None:
         if kind.kind == "Service"
     }
     assert found == {STORE: {"example.com/zone": "internal"}, f"{STORE}-pods": None}
+
+
+def test_only_a_store_without_a_console_says_so_to_its_pods() -> None:
+    def said(**access: Any) -> list[str]:
+        spec = spec_of(access={**OPEN, **access}, pod={"env": env})
+        made = pod_template(NAMES, spec, DEFAULTS)["spec"]["containers"][0]["env"]
+        return [one["value"] for one in made if one["name"] == "QSS_CONSOLE"]
+
+    env: list[dict[str, str]] = []
+    assert said() == said(console=True) == [], "pods with a console are not made anew"
+    assert said(console=False) == ["0"]
+    env = [{"name": "QSS_CONSOLE", "value": "1"}]
+    assert said(console=False) == ["1"], "the variables of the spec have the last word"

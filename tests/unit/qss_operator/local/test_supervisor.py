@@ -91,3 +91,24 @@ def test_a_pod_whose_files_cannot_be_used_is_told_of_once_and_tried_less_and_les
     assert (supervisor.trouble, caplog.messages) == (trouble, [f"words-0 {trouble}"])
     # After 0, 0, 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then every 10 s.
     assert supervisor.uid == "11"
+
+
+async def test_a_pod_is_told_that_its_store_has_no_console(tmp_path: Path) -> None:
+    state, store, ordinal = StateDirectory(tmp_path / "state"), StoreName("words"), Ordinal(0)
+    resource = state.resource_file(store)
+    resource.parent.mkdir(parents=True)
+    resource.write_text("metadata: {name: words}\nspec: {access: {console: false}}\n")
+    troubles = asyncio.Queue[str]()
+    supervisor: PodSupervisor
+
+    def changed() -> None:
+        if supervisor.trouble is not None:
+            troubles.put_nowait(supervisor.trouble)
+
+    command = ("/bin/sh", "-c", "echo the console is $QSS_CONSOLE")
+    supervisor = PodSupervisor(state, store, ordinal, command, changed, lambda: "")
+    running = asyncio.create_task(supervisor.run())
+    async with asyncio.timeout(30):
+        assert "it said last: the console is 0" in await troubles.get()
+    running.cancel()
+    await asyncio.wait([running])

@@ -19,7 +19,10 @@ from qss_store.http.routes import Route, callers_by_path
 
 PODS, OPERATOR = "system:serviceaccount:shop:words", "system:serviceaccount:qss:operator"
 OURS = Identities(store="words", namespace="shop", pods=PODS, operator=OPERATOR)
-DISCOVERY = ("/state/stores", "/state/instances", "/state/instance/", "/state/lags/")
+DISCOVERY = (
+    *("/state/stores", "/state/instances", "/state/instance/", "/state/lags/"),
+    *("/state/status/", "/state/batches/"),
+)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ _TAG_OF = {
     "instances": "discovery",
     "instance": "discovery",
     "lags": "discovery",
+    "status": "discovery",
+    "batches": "discovery",
 }
 _EXAMPLES: dict[str, Any] = {
     "store": "word-counts",

@@ -6,7 +6,7 @@ import msgspec
 
 from qss_core.queries.requests import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
 from qss_core.queries.types import QUERY_TYPES, Query
-from qss_core.wire.discovery import Instances, Lags, Stores
+from qss_core.wire.discovery import Instances, Lags, StoreBatches, Stores, StoreStatus
 from qss_core.wire.messages import KeyMetadata, Problem, StoreMetadata
 from qss_store.http.query.openapi.plain_schemas import plain_schemas
 from qss_store.reads.get_many import BatchAnswer
@@ -22,7 +22,9 @@ _STRUCTS = (
     Problem,
     QueryAnswer,
     QueryRequest,
+    StoreBatches,
     StoreMetadata,
+    StoreStatus,
     Stores,
 )
 TEXT: dict[str, Any] = {"type": "string"}

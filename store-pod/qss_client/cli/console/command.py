@@ -1,0 +1,93 @@
+"""The command `qss console`, which opens a store's console in a browser."""
+
+import os
+import threading
+import webbrowser
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from qss_client.addresses import local_stores
+from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.console.gateway import gateway
+from qss_client.cli.options import connection_of, limits_of
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import MalformedRequestError, PathNotFoundError, StoreError
+from qss_core.text import listed
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(console)
+
+
+@reaching
+def console(
+    store: Annotated[
+        str | None, typer.Argument(help="the store; default: the only one that is there")
+    ] = None,
+    no_browser: Annotated[  # noqa: FBT002 an option of a command.
+        bool, typer.Option("--no-browser", help="print the address, and open no browser")
+    ] = False,
+    *,
+    reached: Reaching,
+) -> None:
+    """Open the console of a store, a page that shows it, in a browser."""
+    limits_of(reached.timeout_s)
+    place = reached.place
+    name = store or _only_store(reached)
+    with connection_of(name, place) as to, closing(to.http()) as http:
+        url = _with_console(http, to.urls, reached.timeout_s)
+        if not (to.shown.has_token or to.server_hostname or to.shown.ca_file):
+            _show(f"{url}/console/", no_browser=no_browser)
+            if place.is_on_kubernetes:
+                _wait("forwards the port")
+            return
+        with gateway(http, url, reached.timeout_s) as address:
+            _show(address, no_browser=no_browser)
+            _wait("passes the requests of the page on, with your token")
+
+
+def _only_store(reached: Reaching) -> str:
+    """The name of the store where none is given. Raises MalformedRequestError."""
+    place = reached.place
+    if place.is_on_kubernetes:
+        raise MalformedRequestError("name the store: qss console --kube NAMESPACE/STORE")
+    if place.url or os.environ.get("QSS_URL"):
+        return "-"  # A pod has one store, and the page asks it for the name.
+    stores = local_stores(place.state_dir)
+    if len(stores) != 1:
+        there = f"one of {listed(stores)}" if stores else f"there is none in {place.state_dir}"
+        raise MalformedRequestError(f"name the store: {there}")
+    return stores[0]
+
+
+def _with_console(http: SyncHttp, urls: Iterable[str], timeout_s: float) -> str:
+    """The first URL whose pod serves the page. Raises the error of the last pod."""
+    failure: StoreError | None = None
+    for url in urls:
+        try:
+            http.request("GET", f"{url}/console/", timeout_s=timeout_s)
+        except PathNotFoundError as error:
+            raise PathNotFoundError(
+                f"{url} has no console: its store says spec.access.console: false, or its pods are "
+                "of a version without one"
+            ) from error
+        except StoreError as error:
+            failure = error
+        else:
+            return url
+    assert failure is not None, "a store has a URL"
+    raise failure
+
+
+def _show(address: str, *, no_browser: bool) -> None:
+    typer.echo(address)
+    if not no_browser and not webbrowser.open(address):
+        typer.echo("no browser could be opened: open the address", err=True)
+
+
+def _wait(what: str) -> None:
+    typer.echo(f"this command {what}; Ctrl-C ends it", err=True)
+    threading.Event().wait()

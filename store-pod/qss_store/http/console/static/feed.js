@@ -1,0 +1,127 @@
+// Polls the status of the store once a second, while the page is visible.
+
+import { useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
+import { ask, onToken } from "./api.js";
+
+const EVERY_MS = 1000;
+const METADATA_EVERY = 10;
+const KEPT_MS = 15 * 60 * 1000;
+const EVENTS_MAX = 50;
+
+const state = {
+  store: null, metadata: null, document: null, pods: {}, silent: {}, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
+};
+const listeners = new Set();
+let rounds = 0;
+let timer = null;
+let isAsking = false;
+let nextEvent = 0;
+
+export function useFeed() {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const listener = () => redraw((n) => n + 1);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return state;
+}
+
+export function startFeed() {
+  document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : round()));
+  onToken(() => round());
+  round();
+}
+
+async function round() {
+  if (isAsking) return;
+  isAsking = true;
+  clearTimeout(timer);
+  try {
+    await look();
+    state.failure = null;
+  } catch (failure) {
+    state.failure = failure;
+  } finally {
+    isAsking = false;
+  }
+  state.at = Date.now();
+  rounds += 1;
+  for (const listener of listeners) listener();
+  if (!document.hidden) timer = setTimeout(round, EVERY_MS);
+}
+
+async function look() {
+  if (state.store === null) state.store = (await ask("/state/stores")).data.stores[0].name;
+  const name = encodeURIComponent(state.store);
+  if (state.metadata === null || rounds % METADATA_EVERY === 0 || state.failure) {
+    state.metadata = (await ask(`/state/instances/${name}`)).data;
+  }
+  const { pods, silent } = (await ask(`/state/status/${name}`)).data;
+  note(state.pods, pods);
+  state.pods = pods;
+  state.silent = silent;
+  await lookAtBatches(name);
+}
+
+async function lookAtBatches(name) {
+  const newest = state.batches.at(-1)?.sequence ?? 0;
+  const after = state.batches.length && Math.max(...sequences()) < newest ? 0 : newest;
+  try {
+    const found = (await ask(`/state/batches/${name}?after=${after}`)).data;
+    state.writers = found.writers;
+    const since = Date.now() - KEPT_MS;
+    state.batches = [...state.batches.filter((one) => one.sequence <= after), ...found.batches].filter((one) => one.committedAtMs > since);
+    state.batchFailure = null;
+  } catch (failure) {
+    state.batchFailure = failure;
+  }
+}
+
+const sequences = () => Object.values(state.pods).flatMap((pod) => Object.values(pod.replicas).map((one) => one.sequence ?? 0));
+
+// The last replica that each pod told of each partition, also while the pod is away.
+const known = new Map();
+
+// Sentences about what has changed between two looks, for the partition map and for screen readers.
+function note(before, after) {
+  const isFirst = known.size === 0;
+  const told = [];
+  for (const pod of Object.keys(before)) if (!(pod in after)) told.push(`pod ${pod} does not answer`);
+  for (const [pod, { replicas }] of Object.entries(after)) {
+    if (!(pod in before)) told.push(`pod ${pod} answers`);
+    for (const [number, replica] of Object.entries(replicas)) {
+      const name = `${pod}/${number}`;
+      const words = changeOf(known.get(name), replica);
+      if (words) told.push(`partition ${number}: ${pod} ${words}`);
+      known.set(name, replica);
+    }
+  }
+  if (isFirst) return;
+  const at = Date.now();
+  state.events = [...told.map((text) => ({ id: nextEvent++, at, text })), ...state.events].slice(0, EVENTS_MAX);
+}
+
+function changeOf(was, { role, epoch, state: now }) {
+  if (was?.role !== role) return `is ${role} now${role === "active" ? ` (epoch ${epoch})` : ""}`;
+  if (role === "active" && was.epoch !== epoch) return `is active in epoch ${epoch}`;
+  return was.state === now ? null : `is ${now}`;
+}
+
+export async function openApi() {
+  state.document ??= (await ask("/openapi.json")).data;
+  return state.document;
+}
+
+// The partitions with their replicas: [{number, active, replicas: [{pod, ...}]}].
+export function partitionsOf({ metadata, pods }) {
+  if (!metadata) return [];
+  const names = new Map(metadata.instances.map((one) => [one.ordinal, one.pod]));
+  return metadata.assignment.map((configuration) => {
+    const replicas = Object.entries(pods)
+      .filter(([, pod]) => configuration.partition in pod.replicas)
+      .map(([pod, { replicas }]) => ({ pod, ...replicas[configuration.partition] }));
+    const actives = replicas.filter((one) => one.role === "active").sort((a, b) => b.epoch - a.epoch);
+    return { number: configuration.partition, configuration, names, replicas, active: actives[0] ?? null };
+  });
+}

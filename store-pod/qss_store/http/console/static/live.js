@@ -1,0 +1,150 @@
+// Follows a key or a prefix: asks for a key by its ETag, and for other rows once a batch has committed.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
+import { ask, segment, toJson } from "./api.js";
+import { Table } from "./answers.js";
+import { Told, clock, plural } from "./shown.js";
+
+const EVERY_MS = 1000;
+const ROWS_EVERY_MS = 2000;
+const ROWS_MAX = 100;
+const CHANGES_MAX = 100;
+const WORDS = { Window: "windows", Session: "sessions", Versioned: "versions" };
+
+const identity = (row) => toJson([row.key, row.windowStart ?? row.sessionStart ?? row.validFrom ?? null, row.sessionEnd ?? null, row.sequence ?? null]);
+
+// The path of the question, and whether its answers have an ETag.
+function pathOf(mode, text, { name, type }) {
+  const store = segment(name);
+  const word = WORDS[type] ?? "stores";
+  if (mode === "prefix") return { path: `/state/stores/${store}?prefix=${segment(text)}&limit=${ROWS_MAX}`, hasTag: false };
+  const isPoint = word === "stores";
+  const tail = isPoint ? "" : `?limit=${ROWS_MAX}&order=${type === "Session" ? "ANY" : "DESCENDING"}`;
+  return { path: `/state/${word}/${store}/${segment(text)}${tail}`, hasTag: isPoint };
+}
+
+export function Live({ given, feed }) {
+  const { definition } = feed.metadata;
+  const mayPrefix = !(definition.type in WORDS);
+  const mode = mayPrefix && given.get("mode") === "prefix" ? "prefix" : "key";
+  const followed = given.get("of");
+  const [text, setText] = useState(followed ?? "");
+  const [chosen, setChosen] = useState(mode);
+  useEffect(() => {
+    setText(followed ?? "");
+    setChosen(mode);
+  }, [followed, mode]);
+  const submit = (event) => {
+    event.preventDefault();
+    location.hash = `#/live?mode=${chosen}&of=${segment(text)}`;
+  };
+  return html`
+    <form class="card row" onSubmit=${submit} aria-label="What to follow">
+      <label class="field">Follow <select name="mode" value=${chosen} onChange=${(event) => setChosen(event.target.value)}>
+        <option value="key">a key</option>${mayPrefix && html`<option value="prefix">a prefix</option>`}</select></label>
+      <label class="field wide">${chosen === "prefix" ? "Prefix" : "Key"} <input name="of" required value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></label>
+      <button class="primary">Follow</button>
+    </form>
+    ${followed && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
+}
+
+// The sequences of all partitions: equal ones are equal rows. READ_UNCOMMITTED shows rows before their sequence.
+function stateOf({ metadata, pods }) {
+  if (metadata.definition.isolation !== "READ_COMMITTED") return null;
+  const newest = {};
+  for (const { replicas } of Object.values(pods)) for (const [number, one] of Object.entries(replicas)) newest[number] = Math.max(newest[number] ?? 0, one.sequence ?? 0);
+  return toJson(newest);
+}
+
+function Followed({ mode, text, definition, state }) {
+  const [shown, setShown] = useState({ rows: null, changes: [], failure: null, asked: 0, unchanged: 0 });
+  const held = useRef({ etag: null, state: null, body: null, rows: new Map(), changed: new Map() });
+  const [isOn, setOn] = useState(true);
+  const newest = useRef(state);
+  newest.current = state;
+
+  useEffect(() => {
+    if (!isOn) return undefined;
+    let timer = null;
+    let isOver = false;
+    const round = async () => {
+      const { path, hasTag } = pathOf(mode, text, definition);
+      const result = await look(path, hasTag, newest.current, held.current);
+      if (isOver) return;
+      setShown((old) => ({
+        rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
+        changes: [...(result.changes ?? []), ...old.changes].slice(0, CHANGES_MAX),
+      }));
+      if (!document.hidden) timer = setTimeout(round, hasTag ? EVERY_MS : ROWS_EVERY_MS);
+    };
+    const wake = () => {
+      clearTimeout(timer);
+      if (!document.hidden) round();
+    };
+    document.addEventListener("visibilitychange", wake);
+    round();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", wake);
+    };
+  }, [isOn]);
+
+  const { rows, changes, failure } = shown;
+  return html`
+    <section class="card" aria-label="The followed rows">
+      <p><b>${text}</b> <button onClick=${() => setOn(!isOn)} aria-pressed=${isOn ? "false" : "true"}>${isOn ? "Pause" : "Go on"}</button>
+        <span class="quiet"> asked ${plural(shown.asked, "time")}, ${shown.unchanged} without a new state</span></p>
+      <${Told} failure=${failure} />
+      ${rows && (rows.length ? html`<${Table} rows=${rows} changed=${(row) => held.current.changed.get(identity(row)) ?? ""} />` : html`<p class="quiet">Nothing is there now.</p>`)}
+    </section>
+    <section class="card" aria-labelledby="changes"><h2 id="changes">Changes</h2>
+      <ol class="events" aria-live="polite">${changes.map((one) => html`<li key=${one.id}><time>${clock(one.at)}</time> ${one.text}</li>`)}</ol>
+      ${changes.length === 0 && html`<p class="quiet">None since the page follows.</p>`}
+    </section>`;
+}
+
+let nextChange = 0;
+
+async function look(path, hasTag, state, held) {
+  if (!hasTag && state !== null && state === held.state) return { isIdle: true };
+  let answer;
+  try {
+    answer = await ask(path, hasTag && held.etag ? { headers: { "If-None-Match": held.etag } } : {});
+  } catch (failure) {
+    if (failure.code !== "KEY_NOT_FOUND") return { failure };
+    return compared([], held);
+  }
+  if (answer.status === 304) return { isSame: true };
+  held.etag = answer.headers.get("ETag");
+  held.state = state;
+  return compared(answer.data.rows ?? [answer.data], held);
+}
+
+// The rows, and a sentence for each that is new, changed or gone since the last look.
+function compared(rows, held) {
+  const before = held.rows;
+  const isFirst = held.body === null;
+  const body = toJson(rows);
+  if (body === held.body) return { isSame: true };
+  held.body = body;
+  held.rows = new Map(rows.map((row) => [identity(row), row]));
+  const changes = [];
+  const say = (row, words) => changes.push({ id: nextChange++, at: Date.now(), text: `${nameOf(row)}: ${words}` });
+  for (const [id, row] of held.rows) {
+    const was = before.get(id);
+    const isNew = !was && !isFirst;
+    if (isNew) say(row, `new, ${toJson(row.value)}`);
+    else if (was && toJson(was) !== toJson(row)) say(row, toJson(was.value) === toJson(row.value) ? "written again" : `${toJson(was.value)} → ${toJson(row.value)}`);
+    else continue;
+    held.changed.set(id, held.changed.get(id) === "flash1" ? "flash0" : "flash1");
+  }
+  for (const [id, row] of before) if (!held.rows.has(id)) say(row, "gone");
+  return { rows, changes };
+}
+
+function nameOf(row) {
+  const start = row.windowStart ?? row.sessionStart ?? row.validFrom;
+  const key = typeof row.key === "string" ? row.key : toJson(row.key);
+  return start === undefined ? key : `${key} at ${new Date(start).toISOString()}`;
+}

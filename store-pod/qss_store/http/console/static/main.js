@@ -1,0 +1,109 @@
+// Draws the frame of the console, and chooses the view by the fragment of the address.
+
+import { h, html, render, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
+import { Failure, hasToken, redeemCode, setToken } from "./api.js";
+import { startFeed, useFeed } from "./feed.js";
+import { TIMES, setTimes, timesNow, useTimes } from "./shown.js";
+import { Overview } from "./overview.js";
+import { Partitions } from "./partitions.js";
+import { Ask } from "./ask.js";
+import { Live } from "./live.js";
+
+const VIEWS = { overview: ["Overview", Overview], partitions: ["Partitions", Partitions], ask: ["Ask", Ask], live: ["Live", Live] };
+
+function place() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { view: path in VIEWS ? path : "overview", given: new URLSearchParams(query) };
+}
+
+function App() {
+  const [at, setAt] = useState(place);
+  const feed = useFeed();
+  useTimes();
+  useEffect(() => {
+    const moved = () => setAt(place());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  const [title, View] = VIEWS[at.view];
+  useEffect(() => {
+    document.title = `${title} - ${feed.store ?? "Queryable State"}`;
+  }, [title, feed.store]);
+  return html`
+    <a class="skip" href="#content" onClick=${skip}>To the content</a>
+    <header class="top">
+      <strong>${feed.store ?? "Queryable State"}</strong>
+      <nav aria-label="Views">
+        ${Object.entries(VIEWS).map(([name, [label]]) =>
+          html`<a href=${`#/${name}`} aria-current=${name === at.view ? "page" : undefined}>${label}</a>`)}
+      </nav>
+      <label class="times">Times
+        <select value=${timesNow()} onChange=${(event) => setTimes(event.target.value)}>
+          ${Object.entries(TIMES).map(([name, label]) => html`<option value=${name}>${label}</option>`)}
+        </select>
+      </label>
+    </header>
+    <main id="content" tabindex="-1">
+      <h1>${title}</h1>
+      <${Trouble} feed=${feed} />
+      ${feed.metadata ? h(View, { given: at.given, feed }) : !feed.failure && html`<p class="quiet">Asking the pod ...</p>`}
+    </main>
+    <footer class="quiet">Served by ${location.host}. <a href="/openapi.json">The API</a></footer>`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("content").focus();
+}
+
+// What keeps the page from being up to date: a missing token or right, or a pod that is away.
+function Trouble({ feed }) {
+  const failure = feed.failure;
+  if (!failure) return null;
+  return html`
+    <section class="trouble">
+      <p class="failure" role="alert">${failure.message}</p>
+      ${failure.status === 401 && html`<${TokenForm} />`}
+      ${failure.status === 0 && html`<${OtherPods} metadata=${feed.metadata} />`}
+    </section>`;
+}
+
+function TokenForm() {
+  const [text, setText] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    setToken(text);
+    setText("");
+  };
+  return html`
+    <form class="token" onSubmit=${submit}>
+      <label>Token <input type="password" autocomplete="off" required value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+      <button>${hasToken() ? "Use this token instead" : "Use this token"}</button>
+      <p class="quiet">The page keeps it in memory until it is closed or loaded anew. For a store on Kubernetes
+        <code>qss console --kube NAMESPACE/STORE</code> opens the page with a token of its own.</p>
+    </form>`;
+}
+
+// On one machine the other pods have this page, too; behind a forwarded port their addresses lead nowhere.
+function OtherPods({ metadata }) {
+  const others = (metadata?.instances ?? [])
+    .map((one) => ({ pod: one.pod, url: new URL(one.query) }))
+    .filter(({ url }) => url.hostname === location.hostname && url.host !== location.host);
+  if (!others.length) return null;
+  return html`<p>The other pods have the console, too:
+    ${others.map(({ pod, url }) => html` <a href=${`${url.origin}/console/${location.hash}`}>${pod}</a>`)}</p>`;
+}
+
+async function begin() {
+  const root = document.getElementById("app");
+  root.textContent = "";
+  render(html`<${App} />`, root);
+  try {
+    await redeemCode();
+  } catch (error) {
+    if (!(error instanceof Failure || error instanceof TypeError)) throw error;
+  }
+  startFeed();
+}
+
+begin();

@@ -1,0 +1,73 @@
+// Shows numbers, sizes and times as texts. The way of times is kept in memory alone.
+
+import { html, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
+
+export const TIMES = { utc: "UTC", local: "local time", millis: "milliseconds" };
+let times = "utc";
+const listeners = new Set();
+const TIME_COLUMNS = new Set(["timestamp", "windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo"]);
+
+export function setTimes(chosen) {
+  times = chosen in TIMES ? chosen : "utc";
+  for (const listener of listeners) listener();
+}
+
+export const timesNow = () => times;
+
+export function useTimes() {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const listener = () => redraw((n) => n + 1);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return times;
+}
+
+export const isTimeColumn = (name) => TIME_COLUMNS.has(name);
+
+export function time(ms) {
+  if (ms === null || ms === undefined) return "-";
+  if (typeof ms !== "number" || times === "millis" || Math.abs(ms) > 8.64e15) return String(ms);
+  const date = new Date(ms);
+  if (times === "utc") return date.toISOString().replace(".000Z", "Z");
+  const pad = (n, width = 2) => String(n).padStart(width, "0");
+  const rest = ms % 1000 ? `.${pad(date.getMilliseconds(), 3)}` : "";
+  return `${pad(date.getFullYear(), 4)}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ` +
+    `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}${rest}`;
+}
+
+export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+
+export const count = (n) => (n === null || n === undefined ? "-" : Number(n).toLocaleString("en-US").replaceAll(",", "\u202f"));
+
+export function bytes(n) {
+  if (n === null || n === undefined) return "-";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  while (n >= 1024 && at < units.length - 1) {
+    n /= 1024;
+    at += 1;
+  }
+  return `${at === 0 ? n : n.toFixed(n < 10 ? 1 : 0)} ${units[at]}`;
+}
+
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "-";
+  if (ms < 1) return `${Math.round(ms * 1000)} us`;
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 120) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s < 7200) return `${Math.round(s / 60)} min`;
+  return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`;
+}
+
+export const plural = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+
+export const Told = ({ failure }) => failure && html`<p class="failure" role="alert">${failure.message}</p>`;
+
+export const Bar = ({ label, done, total, unit = count }) => {
+  const share = total > 0 ? done / total : 0;
+  return html`<label class="progress"><span>${label}</span>
+    <progress max="1" value=${share}></progress><span class="num">${unit(done)} of ${unit(total)}</span></label>`;
+};

@@ -1,0 +1,96 @@
+"""`qss console` finds the page, and stands between a browser and a pod that asks for tokens."""
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from qss_client.cli.console.gateway import gateway
+from qss_client.cli.main import main
+from qss_client.http.sync_http import SyncHttp
+from qss_testing.clients.terminal import Terminal
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.guarded import READER, guarded, rights
+from qss_testing.pods.pod_process import PodCluster
+
+Headers = Mapping[str, str]
+NONE: Headers = {}
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Iterator[PodCluster]:
+    """A pod that asks for tokens."""
+    with Reviewer(rights()) as reviewer, guarded(tmp_path, reviewer) as cluster:
+        yield cluster
+
+
+def ask(
+    host: str, method: str, path: str, body: bytes | None = None, headers: Headers = NONE
+) -> tuple[int, bytes, str]:
+    """Status, body and content type of an answer."""
+    connection = http.client.HTTPConnection(host, timeout=30)
+    try:
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.headers["Content-Type"]
+    finally:
+        connection.close()
+
+
+def test_the_address_of_the_page_is_printed(odd_words: PodCluster, terminal: Terminal) -> None:
+    for store in (("words",), ()):
+        done = terminal.run("console", *store, "--no-browser")
+        assert (done.code, done.out) == (0, f"{odd_words.url}/console/\n")
+
+
+def test_a_pod_without_a_console_is_told(tmp_path: Path, terminal: Terminal) -> None:
+    with PodCluster(tmp_path, environment={"QSS_CONSOLE": "0"}) as cluster:
+        done = terminal.run("console", "words", "--no-browser", "--url", cluster.url)
+    assert (done.code, done.out) == (3, "")
+    assert "has no console: its store says spec.access.console: false" in done.err
+
+
+def test_without_a_name_the_store_has_to_be_the_only_one(
+    terminal: Terminal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("birds", "words"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "status.yaml").write_text("")
+    with pytest.raises(SystemExit) as ended:
+        main(["console", "--no-browser", "--state-dir", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "name the store: one of birds, words" in capsys.readouterr().err
+
+
+def test_the_browser_gets_a_session_once_and_never_the_token(checked: PodCluster) -> None:
+    token = make_token(READER)
+    pod = SyncHttp(token)
+    with gateway(pod, checked.url, 10.0) as address:
+        host, _, code = address.removeprefix("http://").partition("/console/#code=")
+        status, page, media = ask(host, "GET", "/console/")
+        assert (status, media) == (200, "text/html; charset=utf-8")
+        assert b"main.js" in page
+        assert ask(host, "GET", "/state/stores")[0] == 401
+        assert ask(host, "POST", "/console/session", b"guess")[0] == 403
+        status, body, _ = ask(host, "POST", "/console/session", code.encode())
+        session = json.loads(body)["session"]
+        assert ask(host, "POST", "/console/session", code.encode())[0] == 403, "only once"
+        shown = {"Authorization": f"Bearer {session}"}
+        status, body, _ = ask(host, "GET", "/state/stores", headers=shown)
+        assert json.loads(body) == {"stores": [{"name": "words", "type": "KeyValue"}]}
+        query = json.dumps({"query": {"type": "CountQuery"}}).encode()
+        status, body, _ = ask(host, "POST", "/state/query/words", query, headers=shown)
+        assert (status, len(json.loads(body)["partitionResults"])) == (200, 4)
+        status, body, media = ask(host, "GET", "/state/stores/words/none", headers=shown)
+        assert (status, media) == (404, "application/problem+json")
+        assert json.loads(body)["code"] == "KEY_NOT_FOUND"
+        for path in ("/", "/changelog/stores/words/writers", "//evil.example/"):
+            assert ask(host, "GET", path, headers=shown)[0] == 404
+        assert ask(host, "GET", "/console/", headers={"Host": "evil.example"})[0] == 403
+        assert ask(host, "GET", "/console/", headers={"Origin": "http://evil.example"})[0] == 403
+        large = {**shown, "Content-Length": "300000"}
+        assert ask(host, "POST", "/state/query/words", b"{}", headers=large)[0] == 413
+        assert token not in address
+    pod.close()

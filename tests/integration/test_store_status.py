@@ -1,0 +1,115 @@
+"""A pod tells the status of all pods of a store, its writers and its newest batches."""
+
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from aiohttp import web
+
+from qss_core.errors import PathNotFoundError
+from qss_core.wire.discovery import StoreStatus
+from qss_core.wire.messages import decode, encode, problem_of
+from qss_testing.clients.http import Api
+from qss_testing.fakes.strange_pods import Serve
+from qss_testing.pods.guarded import get_json
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import Cluster, configuration
+from qss_testing.writers.writer import Record, Writer
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+MakeApi = Callable[..., Api]
+PLACED = [configuration(0, active=0, standbys=[1]), configuration(1, active=1)]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """Two pods, and one writer with two batches."""
+    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=2) as cluster:
+        with Writer(cluster.url, cluster.store, "job") as job:
+            job.write([Record("a", 1), Record("b", 2)])
+            job.write([Record("c", 3)])
+        yield cluster
+
+
+async def test_any_pod_tells_the_replicas_of_all_pods(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(2, partitions=2, configurations=PLACED)
+    await cluster.until_level()
+    await cluster.put_values({"a": 1, "b": 2, "c": 3})
+    await cluster.until_level()
+    for ordinal in (0, 1):
+        answer = await api(cluster, ordinal).get("/state/status/words")
+        status = decode(answer.body, StoreStatus)
+        assert status.silent == {}
+        roles = {
+            name: {number: one.role.value for number, one in pod.replicas.items()}
+            for name, pod in status.pods.items()
+        }
+        assert roles == {"words-0": {"0": "active"}, "words-1": {"0": "standby", "1": "active"}}
+        for pod in status.pods.values():
+            for replica in pod.replicas.values():
+                assert (replica.state, replica.error) == ("serving", None)
+                assert replica.data_bytes > 0
+    alone = (await api(cluster, 1).get("/state/status/words?scope=local")).json()
+    assert list(alone["pods"]) == ["words-1"]
+
+
+async def test_a_pod_that_is_away_is_named_with_the_reason(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(2, engine="memory", partitions=2, configurations=PLACED)
+    await cluster.stop_pod(1)
+    status = (await api(cluster, 0).get("/state/status/words")).json()
+    assert list(status["pods"]) == ["words-0"]
+    assert "words-1 did not answer" in status["silent"]["words-1"]
+    answer = await api(cluster, 0).get("/state/status/birds")
+    answer.problem(404, "STORE_NOT_FOUND")
+
+
+async def test_a_pod_of_a_version_without_status_is_named(
+    start_cluster: StartCluster, api: MakeApi, serve: Serve
+) -> None:
+    problem = problem_of(PathNotFoundError("there is no such path"))
+
+    async def older(_: web.Request) -> web.Response:
+        return web.Response(
+            status=404, body=encode(problem), content_type="application/problem+json"
+        )
+
+    cluster = await start_cluster(2, engine="memory", partitions=2, configurations=PLACED)
+    await cluster.stop_pod(1)
+    cluster.ports[1] = int((await serve(older)).rpartition(":")[2])
+    await cluster.assign(PLACED)
+    status = (await api(cluster, 0).get("/state/status/words")).json()
+    assert status["silent"] == {"words-1": "pod words-1 has no status that this version reads"}
+
+
+def test_any_pod_tells_the_writers_and_batches(written: PodCluster) -> None:
+    for pod in written.pods:
+        url = f"{pod.query}/state/batches/{written.store}"
+        found = get_json(url)
+        assert [one["name"] for one in found["writers"]] == ["job"]
+        told = [(one["sequence"], one["writer"], one["rows"]) for one in found["batches"]]
+        assert told == [(1, "job", 2), (2, "job", 1)]
+        assert all(one["latencyMs"] > 0 for one in found["batches"])
+        assert [one["sequence"] for one in get_json(f"{url}?after=1")["batches"]] == [2]
+
+
+async def test_batches_are_asked_of_the_coordinator_once(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(2, engine="memory", partitions=2, configurations=PLACED)
+    await cluster.until_level()
+    found = (await api(cluster, 1).get("/state/batches/words")).json()
+    assert found == {"writers": [], "batches": []}
+    there = await api(cluster, 1).get("/state/batches/words?scope=local")
+    there.problem(409, "NOT_ACTIVE")
+    bad = await api(cluster, 1).get("/state/batches/words?after=-1")
+    assert "after is a sequence" in bad.problem(400, "MALFORMED_REQUEST")["detail"]
+
+
+def test_a_pod_says_its_version_and_whether_it_is_ready(written: PodCluster) -> None:
+    status = get_json(f"{written.url}/state/status/{written.store}")
+    for pod in status["pods"].values():
+        assert pod["ready"]
+        assert pod["version"]
