@@ -9,13 +9,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from qss_client.cli.load.input_rows import FileFormat, InputFile, InputRow
+from qss_client.cli.load.loader import LoadOptions, load
+from qss_client.cli.load.ndjson_file import NdjsonFile
+from qss_client.cli.load.row_encoder import Columns
+from qss_client.http.retries import RetryLimits
+from qss_client.kube.connection import ConnectionOptions, CredentialOptions
 from qss_client.store import Store
+from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreType
 from qss_testing.clients.terminal import Terminal
 from qss_testing.page_commands import outputs_of_page
@@ -113,6 +122,39 @@ def test_a_file_is_loaded_once_and_a_changed_one_only_if_it_is_asked_for(
     assert qss.json(*given)["earlierRows"] == 2
     assert "other columns or another --batch-rows" in qss.refused(1, *given, "--batch-rows", "1")
     assert qss.json("get", "words", "once")[0]["value"] == 2
+
+
+@dataclass(frozen=True)
+class _Overwritten(LoadOptions):
+    """A file that another program writes while its fourth row is read."""
+
+    def open(self) -> InputFile:
+        source = NdjsonFile(self.path)
+        read = source.rows
+
+        def rows() -> Iterator[InputRow]:
+            for row in read():
+                if row.line == 4:
+                    self.path.write_bytes(self.path.read_bytes().replace(b"old", b"new"))
+                yield row
+
+        source.rows = rows  # type: ignore[method-assign]
+        return source
+
+
+@pytest.mark.parametrize("length", [1, 9000], ids=["carried", "staged"])
+def test_a_batch_that_was_read_while_the_file_was_written_is_not_committed(
+    length: int, cluster: PodCluster, qss: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "written.ndjson"
+    rows = [f'{{"key": "w{length}-{n}", "value": "old{"x" * length}"}}\n' for n in range(4)]
+    file.write_text("".join(rows))
+    options = _Overwritten(path=file, format=FileFormat.NDJSON, columns=Columns(), batch_rows=2)
+    to = ConnectionOptions(urls=(cluster.url,), store="words", shown=CredentialOptions())
+    with closing(to.http()) as http, pytest.raises(MalformedRequestError, match="was written"):
+        load(http, to, options, RetryLimits(), lambda *_: None)
+    found = qss.run("scan", "words", "--prefix", f"w{length}-", "-o", "ndjson").out.splitlines()
+    assert sorted(json.loads(one)["key"] for one in found) == [f"w{length}-0", f"w{length}-1"]
 
 
 def test_what_csv_prints_is_loaded_as_it_was(qss: Terminal, tmp_path: Path) -> None:

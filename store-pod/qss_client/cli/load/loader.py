@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -132,8 +133,8 @@ def load(
     OtherCheckpointError for a file that has changed since, and MalformedRequestError for lines
     that do not fit; the batches before stay written.
     """
+    stamp = Stamp.of(options.path)
     with closing(options.open()) as source:
-        stamp = Stamp.of(options.path)
         metadata = discover(http, to.urls, to.store, limits)
         encoder = RowEncoder(metadata.definition, options.columns, source.names, source.line_word)
         name = options.path.name
@@ -150,8 +151,8 @@ def load(
                     tell(f"skipped {loaded.earlier_rows} rows", source.share_read())
                     continue
                 batch = _Batch(http, run, number, identity.fingerprint(number), limits)
-                check_unchanged(options.path, stamp)
-                loaded.dropped += batch.write(encoder.groups(rows))
+                check = partial(check_unchanged, options.path, stamp)
+                loaded.dropped += batch.write(encoder.groups(rows), check)
                 last = number
                 loaded.add(rows)
                 tell(f"loaded {loaded.rows} rows", source.share_read())
@@ -199,10 +200,14 @@ class _Batch:
     fingerprint: str
     limits: RetryLimits
 
-    def write(self, groups: Iterator[list[Slice]]) -> int:
-        """Commits the rows; a small batch carries them. Returns the number of dropped rows."""
+    def write(self, groups: Iterator[list[Slice]], check: Callable[[], None]) -> int:
+        """Commits the rows; a small batch carries them. Returns the number of dropped rows.
+
+        `check` is called once all rows were read: what it raises keeps them out of the store.
+        """
         first = list(islice(groups, 2))
         if len(first) == 1 and sum(len(one.data) for one in first[0]) <= CARRIED_ROWS_BYTES_MAX:
+            check()
             answer = write_batch(
                 self.http,
                 self.run,
@@ -213,11 +218,13 @@ class _Batch:
                 limits=self.limits,
             )
         else:
+            staged = self._staged(chain(first, groups))
+            check()
             answer = commit(
                 self.http,
                 self.run,
                 self.number,
-                self._staged(chain(first, groups)),
+                staged,
                 position={},
                 fingerprint=self.fingerprint,
                 limits=self.limits,
