@@ -60,8 +60,8 @@ class Callers:
             )
         if origin is not None and not self.takes_origin(origin, host or ""):
             raise ForbiddenError(
-                f"a page of {origin[:100]!r} may not ask this store: name the origin in the "
-                "setting QSS_ALLOWED_ORIGINS"
+                f"a page of {origin[:100]!r} may not ask this store: name the origin in "
+                "spec.access.allowedOrigins, or in the setting QSS_ALLOWED_ORIGINS of its pods"
             )
 
 
