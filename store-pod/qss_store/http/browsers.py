@@ -24,7 +24,7 @@ _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
 _REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match"
 _ANSWER_HEADERS = (
     "ETag, Retry-After, Queryable-State-Position, Queryable-State-Partition, "
-    "Queryable-State-Served-By, Queryable-State-Sequence"
+    "Queryable-State-Served-By, Queryable-State-Sequence, Queryable-State-Cursor"
 )
 _PREFLIGHT_S = 600  # A browser asks again after this time at the latest.
 
