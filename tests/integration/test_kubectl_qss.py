@@ -145,6 +145,14 @@ def test_the_commands_are_those_of_qss(plugin: Plugin) -> None:
     assert told == {("words-0", True), ("words-1", False)}
 
 
+def test_top_shows_all_pods_through_the_port_of_one(plugin: Plugin) -> None:
+    given = ("top", "words", "-n", "shop", "--interval", "0.5", "--limit", "1", "-o", "ndjson")
+    (screen,) = (json.loads(line) for line in plugin.run(*given).out.splitlines())
+    assert [one["state"] for one in screen["pods"]] == ["answers", "answers"]
+    assert [one["state"] for one in screen["partitions"]] == ["serving"] * 4
+    assert (screen["rowsPerSecond"], screen["readsPerSecond"]) == (0.0, None)
+
+
 def test_a_store_that_does_not_exist_is_not_found(plugin: Plugin) -> None:
     done = plugin.run("get", "other", "a1", "-n", "shop")
     assert (done.code, done.out) == (3, "")
