@@ -81,7 +81,7 @@ def inputs(block: str) -> str:
 
 
 def test_the_readme_says_what_it_costs_before_its_first_command() -> None:
-    before, command, _ = (ROOT / "README.md").read_text().partition("```console\n")
+    before, command, _ = (ROOT / "README.md").read_text().partition("```console\n$ make ")
     assert command
     told = " ".join(before.split())
     cost = re.search(

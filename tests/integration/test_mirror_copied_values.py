@@ -153,6 +153,28 @@ def test_an_unknown_column_is_refused_before_the_store_gets_a_writer(
     assert all(list(value) == ["n", "m"] for value in rows_in(cluster).values())
 
 
+def test_opaque_columns_are_left_out_and_named_where_a_copy_begins(
+    tmp_path: Path, make_cluster: MakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, cluster = Query(tmp_path, "collected-rocksdb"), make_cluster()
+    query.commit_all()
+    terminal = Terminal(cluster.url, capsys)
+    asked = ("mirror", str(query.path), "--store", cluster.store, "--once")
+    refused = terminal.run(*asked, "--value", "all=buf")
+    assert refused.code == 2
+    assert "the value all has the column buf, which is opaque. Only Spark" in refused.err
+    assert terminal.json("writers", cluster.store) == []
+    copied = terminal.run(*asked)
+    assert copied.code == 0
+    assert copied.err.startswith(f"{cluster.store}: buf, buf_1 of the values are opaque and left")
+    assert sorted(value["count"] for value in rows_in(cluster).values()) == sorted(
+        value[1] for _, value in query.expected[""]
+    )
+    assert {"count"} == {name for value in rows_in(cluster).values() for name in value}
+    with copying(cluster, query, writer=cluster.store) as copy:
+        assert steps_of(copy) == []
+
+
 @pytest.mark.parametrize("part", ["last", "delays", "ports"])
 @pytest.mark.parametrize("way", ["rocksdb", "rocksdb-zstd"])
 def test_values_with_a_time_to_live_leave_the_store_when_spark_drops_them(

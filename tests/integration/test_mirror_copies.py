@@ -65,6 +65,7 @@ def plain_values(query: Query, part: str) -> list[Any]:
         ("join-format-4-rocksdb-zstd", "right"),
         ("timers-rocksdb", "registered-timers"),
         ("scala-processor-rocksdb-zstd", "ports"),
+        ("intervals-hdfs", ""),
     ],
 )
 def test_every_batch_leaves_what_spark_has(

@@ -145,19 +145,26 @@ def test_a_directory_that_is_not_there_is_told_and_ends_the_mirror_later(
         running.stop()
 
 
-def test_the_thread_goes_on_once_pods_answer_again(tmp_path: Path, cluster: PodCluster) -> None:
+def test_the_thread_goes_on_once_pods_answer_again_and_says_so_once(
+    tmp_path: Path, cluster: PodCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     query = Query(tmp_path, "dedup-hdfs")
     query.commit(query.batches[0])
     running = mirror(query.path, {cluster.store: {"operator": 0}}, url=cluster.url, writer="w")
     wait_until(lambda: len(rows_in(cluster)) > 0, WAIT_S)
     cluster.pods[0].kill()
     query.commit_all()
+    wait_until(lambda: "asked again for up to" in caplog.text, WAIT_S)
+    assert "answers again" not in caplog.text
     cluster.pods[0].start()
     running.stop()
     assert len(rows_in(cluster)) == len(query.expected[""])
+    assert len(re.findall(r"the store answers again after \d+ s", caplog.text)) == 1
 
 
-def test_the_lag_is_told_while_pods_do_not_answer(tmp_path: Path, cluster: PodCluster) -> None:
+def test_the_lag_is_told_while_pods_do_not_answer(
+    tmp_path: Path, cluster: PodCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     """Also before the first contact: a mirror that starts again and again would never be late."""
     query = Query(tmp_path, "dedup-hdfs")
     query.commit_all()
@@ -169,9 +176,12 @@ def test_the_lag_is_told_while_pods_do_not_answer(tmp_path: Path, cluster: PodCl
     shown = shown_metrics(port)
     assert shown["qss_mirror_batches_behind"] == len(query.batches)
     assert shown["qss_mirror_behind_seconds"] > 1_000_000
+    wait_until(lambda: "the mirror goes on in 2 s" in caplog.text, WAIT_S)
+    caplog.set_level(logging.INFO)
     cluster.pods[0].start()
     wait_until(lambda: shown_metrics(port)["qss_mirror_batches_behind"] == 0, WAIT_S)
     running.stop()
+    assert caplog.text.count("the pods answer again: the mirror goes on\n") == 1
     shown = shown_metrics(port)
     assert shown["qss_mirror_behind_seconds"] == 0
     assert shown["qss_mirror_read_bytes"] > 0

@@ -11,7 +11,7 @@ import pytest
 from qss_client import ReadOptions, Store
 from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.following import Teller, follow, looking
@@ -241,6 +241,33 @@ def test_once_ends_with_the_newest_batch_of_its_beginning(
         told = Committing(io.StringIO())
         follow(copying.group, copying.checkpoint, told, MirrorMetrics(), once=True)
         assert copying.group.last == second < third
+
+
+def test_a_copy_that_another_one_has_ended_notices_it_without_a_batch(
+    query: Query, clusters: dict[str, PodCluster]
+) -> None:
+    """Both would stay until the query commits, and nobody knows which one copies."""
+    clock, few = HandClock(), {"last": clusters["last"]}
+    query.commit(query.batches[0])
+
+    def wait(seconds: float) -> bool:
+        clock.now_s += seconds or 1.0
+        return clock.now_s > 110.0
+
+    with closing(Copying(query, few)) as first:
+        first.step()
+
+        def follow_first() -> None:
+            told, metrics = Teller(io.StringIO()), MirrorMetrics()
+            follow(first.group, first.checkpoint, told, metrics, once=False, wait=wait, clock=clock)
+
+        follow_first()
+        clock.now_s = 100.0
+        with closing(Copying(query, few)) as second:
+            with pytest.raises(StaleWriterError):
+                follow_first()
+            assert clock.now_s < 106.0
+            assert second.step() == {}
 
 
 class Screen(io.StringIO):

@@ -111,6 +111,7 @@ def test_rows_that_differ_are_named_by_their_keys(copied: Copied) -> None:
         ("join-format-4-rocksdb", "left", {}, 5),
         ("timers-rocksdb", "registered-timers", {}, 10),
         ("scala-processor-rocksdb", "ports", {}, 15),
+        ("intervals-rocksdb", "", {}, 48),
     ],
 )
 def test_the_command_compares_with_sparks_own_reader(

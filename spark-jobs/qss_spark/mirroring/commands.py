@@ -29,12 +29,13 @@ from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues
+from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.rows.spark_rows import read_by_spark
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
 from qss_spark.mirroring.verification import Verdict, copied_batch, verify
 from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted
-from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.inventory import Inventory
 
 _READ_S = 60.0  # For each page of a comparison.
@@ -96,6 +97,7 @@ def mirror(
     batch. A list has exit code 1 where a part of the state cannot be read, and a comparison where
     a row differs.
     """
+    checkpoint = local_directory(checkpoint)
     of_store = (operator is not None, part is not None, writer is not None, keep_deleted, value)
     if file is not None and (store is not None or any(of_store)):
         raise MalformedRequestError("--file says it for each store: leave out what it has")
@@ -223,6 +225,8 @@ def _copy(places: Sequence[_Place], *, once: bool, metrics_port: int | None) -> 
         copies = {}
         stack.enter_context(teller)
         for one in places:
+            if note := note_of(one.follower.place):
+                typer.echo(f"{one.to.store}: {note}", err=True)
             copy = StateCopy(
                 one.follower,
                 one.http,
@@ -268,7 +272,7 @@ def _verdict(one: _Place) -> Verdict:
     by_spark = read_by_spark(one.checkpoint.path, batch, one.follower.place, columns)
     table = one.follower.shown(by_spark, batch)
     key, value = (table.schema.field(name).type for name in ("key", "value"))
-    computed = ComputedValues(wanted.value) if wanted.value else None
+    computed = ComputedValues(wanted.value, one.follower.opaque) if wanted.value else None
     with one.to.client(RetryLimits(deadline_s=_READ_S), raw=True) as client:
         rows = StoreRows(client.metadata().definition, key, value, computed=computed)
         return verify(table, client, batch, rows, keep_deleted=wanted.keep_deleted)

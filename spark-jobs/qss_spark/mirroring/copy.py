@@ -42,6 +42,7 @@ _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
 _AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
 _COMPUTED = "="  # Between them and the digest of the computed values.
+_WITHOUT_OPAQUE = f"{_COMPUTED}readable"  # Instead of a digest: earlier copies had such columns.
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class StateCopy:
         self._pause = pause
         self._read_bytes = 0
         self._staged = staged
-        self._computed = ComputedValues(values) if values else None
+        self._computed = ComputedValues(values, follower.opaque) if values else None
         self._follower = follower
         self._http = http
         self._metadata = discover(http, urls, store, WRITE_LIMITS)
@@ -177,8 +178,9 @@ class StateCopy:
                 abort(self._http, self._run, self._last + 1, _CLOSE_LIMITS)
 
     def renew(self) -> None:
-        """Keeps the run open while the query commits nothing."""
+        """Keeps the run open while the query commits nothing. Raises StaleWriterError."""
         if self._run is not None:
+            self._work("asks the store whether this is still its copy")
             renew(self._http, self._run)
 
     def _begin(self) -> Written:
@@ -295,8 +297,10 @@ class StateCopy:
 
     def _named(self, begun: str) -> str:
         """The id of a copy in the store, by its first batch: other values are another copy."""
-        computed = "" if self._computed is None else f"{_COMPUTED}{self._computed.digest}"
-        return f"{self._id}{BEGUN}{begun}{computed}"
+        values = _WITHOUT_OPAQUE if self._follower.opaque else ""
+        if self._computed is not None:
+            values = f"{_COMPUTED}{self._computed.digest}"
+        return f"{self._id}{BEGUN}{begun}{values}"
 
     def _open(self, query_id: str, *, take_over: bool = False) -> Run:
         run = open_writer(

@@ -23,8 +23,9 @@ from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.following import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
+from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.wanted import WantedCopy
-from qss_spark.state.checkpoint import Checkpoint
+from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class RunningMirror:
         self._credentials = credentials
         self._directory_wait_s = directory_wait_s
         self._stopped, self._copies_rest = threading.Event(), True
+        self._is_waiting = False  # For pods that did not answer.
         self._clock, self._ask_s, self._has_ended = SystemClock(), 0.0, False
         self._thread = threading.Thread(target=self._run, name="qss-mirror", daemon=True)
 
@@ -129,6 +131,7 @@ class RunningMirror:
                 except StoreError as error:
                     if error.retry is not Retry.LATER or self._wait(_AGAIN_S):
                         raise
+                    self._is_waiting = True
                     _LOG.warning("the mirror goes on in %g s: %s", _AGAIN_S, error)
                 else:
                     return
@@ -167,6 +170,8 @@ class RunningMirror:
                     given |= {"token": None, "token_file": wanted.token_file}
                 http = stack.enter_context(closing(SyncHttp(**given)))
                 follower = StateFollower(self._checkpoint, wanted.operator, wanted.part)
+                if note := note_of(follower.place):
+                    _LOG.info("%s: %s", store, note)
                 copies[store] = StateCopy(
                     follower,
                     http,
@@ -181,6 +186,9 @@ class RunningMirror:
                 stack.callback(copies[store].close)
             checkpoint = Checkpoint(self._checkpoint)
             self._group = StateCopies(checkpoint, copies)
+            if self._is_waiting:
+                self._is_waiting = False
+                _LOG.info("the pods answer again: the mirror goes on")
             follow(self._group, checkpoint, teller, self.metrics, once=False, wait=self._wait)
             if self._copies_rest:
                 follow(self._group, checkpoint, teller, self.metrics, once=True)
@@ -274,20 +282,21 @@ def _wanted_of(stores: object) -> dict[str, WantedCopy]:
 def _checkpoint_of(query: "StreamingQuery | str | Path") -> Path:
     """The directory of a query's checkpoint. Raises MalformedRequestError where it has none."""
     if isinstance(query, str | Path):
-        return Path(query)
+        return _local(query)
     try:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())  # noqa: SLF001 Spark tells it nowhere else.
     except AttributeError as error:
         raise MalformedRequestError(
             "the checkpoint of this query is not known here: give its directory instead"
         ) from error
-    scheme, colon, path = root.partition(":")
-    if colon and scheme != "file":
-        raise MalformedRequestError(
-            f"the checkpoint {root} is not in a directory of this machine: mount it, and give the "
-            "directory"
-        )
-    return Path("/" + (path if colon else root).lstrip("/"))
+    return _local(root)
+
+
+def _local(checkpoint: str | Path) -> Path:
+    try:
+        return local_directory(checkpoint)
+    except CheckpointError as error:
+        raise MalformedRequestError(error.message) from error
 
 
 def _is_active(query: "StreamingQuery | str | Path") -> bool:

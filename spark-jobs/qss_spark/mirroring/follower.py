@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from qss_spark.mirroring.rows.opaque_buffers import opaque_names, without
 from qss_spark.mirroring.rows.time_to_live import unwrapped, unwrapped_fields
 from qss_spark.state.checkpoint import Batch, Checkpoint
 from qss_spark.state.errors import CheckpointError, StateGoneError
@@ -58,6 +59,7 @@ class StateFollower:
         self.checkpoint = Checkpoint(path)
         self.name = f"{item.operator}.{item.part}" if item.part else str(item.operator)
         self.place: Place = item.place
+        self.opaque = opaque_names(item.place)  # Columns of the values that no store has.
         self._keeps_rows = False
         self._kept: list[RawState] = []  # Of each partition.
         self._partitions: int | None = None
@@ -152,9 +154,9 @@ class StateFollower:
         return self._shown(pa.concat_tables([table_of(state, layout) for state in states]), layout)
 
     def _shown(self, kept: pa.Table, layout: Layout) -> pa.Table:
-        """The rows, whose values with a time to live are unwrapped."""
+        """The rows, whose values with a time to live are unwrapped; nothing in them is opaque."""
         if not self.place.has_expiry:
-            return kept
+            return without(kept, self.opaque)
         return unwrapped(kept, unwrapped_fields(layout.schema.value))
 
     def _states(self, batch: Batch, layout: Layout) -> tuple[RawState, ...]:

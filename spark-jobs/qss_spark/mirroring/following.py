@@ -17,7 +17,7 @@ from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError
 
 _POLL_S = 0.01
-_RENEW_S = 60.0
+_RENEW_S = 5.0  # So soon a copy notices that another one has ended it.
 _TICK_S, _SILENT_S = 0.4, 1.5  # No wait is silent for two seconds.
 _BAR = 30
 _CLEAR = "\r\x1b[K"
@@ -144,7 +144,8 @@ def follow(
 ) -> None:
     """Copies each committed batch.
 
-    once: returns when all stores have the batch that is the newest one now.
+    once: returns when all stores have the batch that is the newest one now; otherwise a copy that
+    another one has ended is noticed within seconds, without a new batch (StaleWriterError).
     wait: waits for some seconds, and returns whether to end; it is asked behind each batch, too.
     Raises as `StateCopies.step`.
     """

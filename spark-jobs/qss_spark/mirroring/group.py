@@ -63,7 +63,7 @@ class StateCopies:
         )
 
     def renew(self) -> None:
-        """Keeps the runs open while the query commits nothing."""
+        """Keeps the runs open while the query commits nothing. Raises StaleWriterError."""
         for one in self._copies.values():
             one.renew()
 

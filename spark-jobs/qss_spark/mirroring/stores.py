@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import yaml
 
 from qss_core.errors import MalformedRequestError
+from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.state.inventory import TIMERS, Inventory, Item
 from qss_spark.state.types import Field, Struct
 
@@ -25,11 +26,11 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True)
 class FittingStore:
-    """The resource of a store for one part of a state; `note` says what a person may change."""
+    """The resource of a store for one part of a state; `notes` are for the person who uses it."""
 
     item: Item
     resource: dict[str, Any]
-    note: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -65,11 +66,11 @@ def fitting_stores(found: Inventory, name: str, *, is_local: bool) -> list[Fitti
 
 
 def yaml_of(stores: list[FittingStore]) -> str:
-    """The resources as YAML documents, each below its note."""
+    """The resources as YAML documents, each below its notes."""
     texts = []
     for one in stores:
-        note = "" if one.note is None else f"# {one.note}\n"
-        texts.append(note + yaml.safe_dump(one.resource, sort_keys=False, width=120))
+        notes = "".join(f"# {note}\n" for note in one.notes)
+        texts.append(notes + yaml.safe_dump(one.resource, sort_keys=False, width=120))
     return "---\n".join(texts)
 
 
@@ -107,22 +108,24 @@ def _store(found: Inventory, item: Item, name: str) -> FittingStore:
     assert item.place is not None, "it can be copied"
     columns = item.place.schema.key
     kind: dict[str, Any] = {"type": "KeyValue"}
-    note = None
+    notes = [one] if (one := note_of(item.place)) else []
     if has_windows(columns):
         size_ms = _window_ms(found.table(item))
         if size_ms is None:
-            note = "No window is open now. A Window store needs the size of the query's windows."
+            notes += [
+                "No window is open now. A Window store needs the size of the query's windows."
+            ]
         else:
             kind = {
                 "type": "Window",
                 "window": {"size": _duration(size_ms), "retention": _duration(_retained(size_ms))},
             }
-            note = "Windows older than the retention are not kept: see --keep-deleted."
+            notes += ["Windows older than the retention are not kept: see --keep-deleted."]
     elif any(one.name == _SESSION for one in item.place.schema.value):
-        note = "A Session store (type: Session) needs the gap of the query's sessions."
+        notes += ["A Session store (type: Session) needs the gap of the query's sessions."]
     return FittingStore(
         item=item,
-        note=note,
+        notes=tuple(notes),
         resource={
             "apiVersion": "queryablestate.dev/v1alpha1",
             "kind": "QueryableStateStore",

@@ -8,6 +8,7 @@ read from a directory of this machine.
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from qss_spark.state.errors import CheckpointError, StateGoneError
 from qss_spark.state.frames import LZ4
 
 _SETTING = "spark.sql.streaming.stateStore."
+_URL = re.compile("([a-z][a-z0-9+.-]*):/")
 _LOGS = ("commits", "offsets")
 
 
@@ -54,6 +56,19 @@ class Operator:
     name: str
     stores: tuple[StoreInfo, ...]
     properties: dict[str, Any]
+
+
+def local_directory(given: str | Path) -> Path:
+    """The directory of this machine that a path or a URL names. Raises CheckpointError."""
+    found = _URL.match(str(given))
+    if found is None:
+        return Path(given)
+    if found[1] != "file":
+        raise CheckpointError(
+            f"{given} is not in a directory of this machine, and checkpoints in object stores are "
+            "not read: let the query keep its checkpoint on a volume, and give the directory"
+        )
+    return Path("/" + str(given)[found.end() :].lstrip("/"))
 
 
 class Checkpoint:

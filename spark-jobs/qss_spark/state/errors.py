@@ -11,3 +11,7 @@ class CheckpointError(StoreError):
 
 class StateGoneError(CheckpointError):
     """A file is not there any more: Spark keeps only the newest batches."""
+
+
+class UnknownTypeError(CheckpointError):
+    """A column has a type that cannot be read; the columns of other parts can."""

@@ -89,7 +89,9 @@ class Inventory:
                 self.items.append(replace(item, reason=error.message))
                 continue
             for part, place in places:
-                self.items.append(replace(item, part=part, place=place))
+                reason = place.schema.reason
+                known = None if reason else place
+                self.items.append(replace(item, part=part, place=known, reason=reason))
 
     def counted(self, item: Item) -> Item:
         """The item with the number of its rows, which are read for that, or with the reason."""

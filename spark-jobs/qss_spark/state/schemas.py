@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from qss_spark.state.errors import CheckpointError
+from qss_spark.state.errors import CheckpointError, UnknownTypeError
 from qss_spark.state.types import Field, fields_of
 
 DEFAULT = "default"
@@ -30,6 +30,7 @@ class StoreSchema:
     value: tuple[Field, ...]
     encoder: str  # How keys are kept, as the last part of Spark's class name.
     prefix_columns: int = 0  # So many columns of the key come first, in a row of their own.
+    reason: str | None = None  # Why the columns cannot be read: there are none then.
 
 
 class _Texts:
@@ -70,7 +71,11 @@ class _Texts:
 
 
 def read_schemas(data: bytes) -> dict[str, StoreSchema]:
-    """The schemas of a file by the names of their column families; `default` where it has one."""
+    """The schemas of a file by the names of their column families; `default` where it has one.
+
+    A type that is not known is the reason of its schema; the others can be read. Raises
+    CheckpointError for other damage.
+    """
     texts = _Texts(data)
     match texts.text():
         case "v1":
@@ -100,7 +105,10 @@ def _family(texts: _Texts) -> StoreSchema:
 def _schema(name: str, key: str, value: str, encoder: str = "") -> StoreSchema:
     try:
         spec = json.loads(encoder) if encoder else {}
-        of_key, of_value = fields_of(json.loads(key)), fields_of(json.loads(value))
+        try:
+            of_key, of_value = fields_of(json.loads(key)), fields_of(json.loads(value))
+        except UnknownTypeError as error:
+            return StoreSchema(name, (), (), _PLAIN, reason=error.message)
         kind = str(spec.get("keyStateEncoderType", _PLAIN))
         prefix = int(spec.get("numColsPrefixKey", 0)) if kind == _PREFIX else 0
     except (ValueError, AttributeError) as error:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from qss_spark.state.errors import CheckpointError
+from qss_spark.state.errors import CheckpointError, UnknownTypeError
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 LONG_DIGITS_MAX = 18  # The most digits of a decimal that is kept as a long.
@@ -23,6 +24,12 @@ class Fixed:
     arrow: pa.DataType
 
 
+def _intervals(*fields: str) -> list[str]:
+    """The names of the intervals from one of these fields to the same or a later one."""
+    pairs = combinations(fields, 2)
+    return [f"interval {one}" for one in (*fields, *map(" to ".join, pairs))]
+
+
 FIXED = {
     "boolean": Fixed(1, "u1", pa.bool_()),
     "byte": Fixed(1, "i1", pa.int8()),
@@ -34,6 +41,9 @@ FIXED = {
     "date": Fixed(4, "<i4", pa.date32()),
     "timestamp": Fixed(8, "<i8", pa.timestamp("us", "UTC")),
     "timestamp_ntz": Fixed(8, "<i8", pa.timestamp("us")),
+    # Intervals are numbers: of months, and of microseconds.
+    **dict.fromkeys(_intervals("year", "month"), Fixed(4, "<i4", pa.int32())),
+    **dict.fromkeys(_intervals("day", "hour", "minute", "second"), Fixed(8, "<i8", pa.int64())),
 }
 VARIABLE = {"string": pa.string(), "binary": pa.binary()}
 
@@ -77,9 +87,16 @@ ColumnType = str | Decimal | Struct | Array | Map
 def fields_of(schema: Any) -> tuple[Field, ...]:
     """The columns of a struct's JSON. Raises CheckpointError for a type that is not known."""
     try:
-        return tuple(Field(str(one["name"]), _type_of(one["type"])) for one in schema["fields"])
+        return tuple(_field(str(one["name"]), one["type"]) for one in schema["fields"])
     except (KeyError, TypeError) as error:
         raise CheckpointError("a schema of the state is not that of a struct") from error
+
+
+def _field(name: str, given: Any) -> Field:
+    try:
+        return Field(name, _type_of(given))
+    except UnknownTypeError as error:
+        raise UnknownTypeError(f"column {name}: {error.message}") from error
 
 
 def _type_of(given: Any) -> ColumnType:
@@ -90,7 +107,7 @@ def _type_of(given: Any) -> ColumnType:
             return "string"
         if found := _DECIMAL.fullmatch(given):
             return Decimal(int(found[1]), int(found[2]))
-        raise CheckpointError(f"columns of the type {given} cannot be read from state")
+        raise UnknownTypeError(f"the type {given} cannot be read from state")
     match given["type"]:
         case "struct":
             return Struct(fields_of(given))
@@ -99,7 +116,7 @@ def _type_of(given: Any) -> ColumnType:
         case "map":
             return Map(_type_of(given["keyType"]), _type_of(given["valueType"]))
         case other:
-            raise CheckpointError(f"columns of the type {other} cannot be read from state")
+            raise UnknownTypeError(f"the type {other} cannot be read from state")
 
 
 def unique_names(fields: Sequence[Field]) -> list[str]:

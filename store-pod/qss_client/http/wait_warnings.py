@@ -17,6 +17,7 @@ class WaitWarnings:
 
     began_s: float
     due_s: float
+    is_told: bool = False  # Whether there was a warning.
 
     @classmethod
     def begun(cls, now_s: float, after_s: float = TELL_AFTER_S) -> "WaitWarnings":
@@ -27,7 +28,7 @@ class WaitWarnings:
         """Whether a warning is due; if so, the next one is due some seconds later."""
         if now_s < self.due_s:
             return False
-        self.due_s = now_s + TELL_AGAIN_S
+        self.due_s, self.is_told = now_s + TELL_AGAIN_S, True
         return True
 
 

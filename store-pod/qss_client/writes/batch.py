@@ -4,6 +4,7 @@ The shell of `exchanges` for programs without an event loop. A request is repeat
 answer asked for again, until the deadline of the limits.
 """
 
+import logging
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "write_batch",
 ]
 
+_LOG = logging.getLogger(__name__)
 WRITE_LIMITS = RetryLimits(deadline_s=120.0)
 
 
@@ -149,7 +151,10 @@ def renew(http: SyncHttp, run: Run, limits: RetryLimits = WRITE_LIMITS) -> None:
 
 
 def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Result:
-    """The result of an exchange; its pauses share one deadline."""
+    """The result of an exchange; its pauses share one deadline.
+
+    After a warning of a wait it says that the wait is over.
+    """
     retrier = Retrier(limits)
     try:
         step = next(exchange)
@@ -161,6 +166,8 @@ def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Res
             else:
                 step = exchange.send(outcome)
     except StopIteration as end:
+        if retrier.telling.is_told:
+            _LOG.warning("the store answers again after %.0f s", retrier.elapsed_s)
         result: Result = end.value
         return result
 
@@ -168,15 +175,19 @@ def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Res
 def _outcome(http: SyncHttp, retrier: Retrier, step: Step) -> HttpAnswer | RetryAt:
     match step:
         case PodRequest():
-            return http.request(
-                step.method,
-                step.url,
-                body=step.body,
-                headers=step.headers,
-                timeout_s=step.timeout_s,
-                connect_timeout_s=step.connect_timeout_s,
-                telling=WaitWarnings.begun(time.monotonic(), step.tell_after_s),
-            )
+            telling = WaitWarnings.begun(time.monotonic(), step.tell_after_s)
+            try:
+                return http.request(
+                    step.method,
+                    step.url,
+                    body=step.body,
+                    headers=step.headers,
+                    timeout_s=step.timeout_s,
+                    connect_timeout_s=step.connect_timeout_s,
+                    telling=telling,
+                )
+            finally:
+                retrier.telling.is_told |= telling.is_told
         case Pause():
             return retrier.after(step.failure)
         case _:

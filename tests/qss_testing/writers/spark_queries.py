@@ -16,7 +16,7 @@ JOIN_3 = "join-format-3"  # Since Spark 4.1.
 JOIN_4 = "join-format-4"  # Since Spark 4.3: rows are found by their times.
 QUERIES = (
     *("aggregation", "of-all", "windows", "sessions", "dedup", "dedup-watermark", "groups", "join"),
-    *(JOIN_3, JOIN_4),
+    *("collected", "intervals", JOIN_3, JOIN_4),
     *PROCESSORS,
 )
 SCALA = (SCALA_PROCESSOR, SCALA_GROUPS)
@@ -42,10 +42,8 @@ def query_of(rows: Any, query: str) -> tuple[Any, str]:
 
     late = rows.withWatermark("t", "10 seconds")
     match query:
-        case "aggregation":
-            names = [one.partition(" ")[0] for one in SCHEMA.split(", ") if one[0] not in "k"]
-            sums = [F.count("*"), F.sum("n"), F.avg("d"), F.max("m"), F.max("w")]
-            return rows.groupBy("k").agg(*sums, F.max_by(F.struct(*names), "n")), "update"
+        case "aggregation" | "collected" | "intervals":
+            return _grouped(rows, query), "update"
         case "of-all":
             return rows.agg(F.count("*"), F.max("n")), "update"
         case "windows":
@@ -74,6 +72,25 @@ def _join(rows: Any, query: str) -> Any:
     other = late.select(F.col("k").alias("k2"), F.col("t").alias("t2"), "n", "w", "a")
     within = F.expr("k = k2 and t2 >= t and t2 <= t + interval 1 minute")
     return late.join(other.alias("o"), within, "leftOuter").select("k", "t2")
+
+
+def _grouped(rows: Any, query: str) -> Any:
+    """Rows by key: their buffers, two objects that Spark has serialized, or intervals."""
+    from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
+
+    if query == "aggregation":
+        names = [one.partition(" ")[0] for one in SCHEMA.split(", ") if one[0] not in "k"]
+        sums = [F.count("*"), F.sum("n"), F.avg("d"), F.max("m"), F.max("w")]
+        return rows.groupBy("k").agg(*sums, F.max_by(F.struct(*names), "n"))
+    if query == "collected":
+        objects = [F.collect_list("n"), F.percentile_approx("d", 0.5)]
+        return rows.groupBy("k").agg(objects[0], F.count("*"), objects[1])
+    months = F.expr("if(b = 3, null, make_ym_interval(1, b - 5))").alias("months")
+    time = F.expr("make_dt_interval(b - 4, n, 0, d)").alias("time")
+    other = F.expr("struct(cast(months as interval year) y, cast(time as interval day) d, n)")
+    inside = F.struct(other.alias("other"), F.array("time", F.lit(None)).alias("times"))
+    given = rows.select("k", "n", months, time)
+    return given.groupBy("months", "time").agg(F.max("time"), F.max_by(inside, "n"))
 
 
 def _fading(rows: Any) -> Any:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,8 @@ def plain(value: Any) -> Any:
             return value.isoformat()
         case Decimal():
             return str(value)
+        case timedelta():
+            return value // timedelta(microseconds=1)
         case bytes() | bytearray():
             return value.hex()
         case dict():
@@ -236,8 +238,11 @@ def _read(session: Any, query: str, checkpoint: Path) -> dict[str, Any]:
 
 
 def _rows(frame: Any) -> list[Any]:
-    rows = []
-    for row in frame.drop("partition_id").collect():
+    from qss_spark.mirroring.rows.spark_rows import with_months
+
+    rows, kept = [], frame.drop("partition_id")
+    columns = [with_months(one.name, one.dataType).alias(one.name) for one in kept.schema]
+    for row in kept.select(*columns).collect():
         given = [plain(one) for one in row]
         key = [given[0], given[1]] if len(given) == 3 else given[0]
         rows.append([key, given[-1]])

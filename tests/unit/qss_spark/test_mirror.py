@@ -88,6 +88,24 @@ def test_values_with_a_time_to_live_have_their_expiry_beside_them(
     assert values["last"].startswith(shown)
 
 
+def test_a_variable_of_a_type_that_is_not_known_is_named_and_the_others_are_listed(
+    tmp_path: Path, run: Run
+) -> None:
+    unpacked(tmp_path, "processor-rocksdb")
+    (schema,) = (tmp_path / "state" / "0" / "_stateSchema" / "default").iterdir()
+    known, unknown = b'"name":"c","type":"long"', b'"name":"c","type":"time"'
+    schema.write_bytes(schema.read_bytes().replace(known, unknown))
+    code, out, _ = run(tmp_path, "-o", "json")
+    found = {one["part"]: one for one in json.loads(out)}
+    assert (code, found["last"]["rows"], found["delays"]["rows"]) == (1, 4, 5)
+    said = "column c: the type time cannot be read from state"
+    assert found["ports"]["reason"] == said
+    code, out, _ = run(tmp_path, "--print-stores")
+    assert (code, out.count("kind: "), "ports" in out) == (0, 2, False)
+    code, _, err = run(tmp_path, "--store", "s", "--url", "http://127.0.0.1:9", "--part", "ports")
+    assert (code, err.strip().endswith(said)) == (2, True)
+
+
 def test_a_damaged_file_is_named_and_the_rest_is_listed(tmp_path: Path, run: Run) -> None:
     unpacked(tmp_path, "join-hdfs")
     damaged = max((tmp_path / "state" / "0" / "1" / "left-keyWithIndexToValue").glob("*.*"))
@@ -143,6 +161,15 @@ def test_what_is_no_checkpoint_is_refused(
     assert (code, out) == (2, "")
     assert said in err
     assert run(tmp_path / "nothing")[2].endswith("nothing is no directory\n")
+
+
+def test_a_url_is_that_of_a_directory_or_refused(tmp_path: Path, run: Run) -> None:
+    unpacked(tmp_path, "dedup-hdfs")
+    assert [run(f"file://{tmp_path}")[0], run(f"file:{tmp_path}")[0]] == [0, 0]
+    code, out, err = run("s3://bucket/delays")
+    assert (code, out) == (2, "")
+    assert "s3:/bucket/delays is not in a directory of this machine" in err
+    assert "keep its checkpoint on a volume, and give the directory" in err
 
 
 def test_a_directory_of_checkpoints_lists_each_of_them(tmp_path: Path, run: Run) -> None:

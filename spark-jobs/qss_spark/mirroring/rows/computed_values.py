@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qss_core.errors import MalformedRequestError
+from qss_spark.mirroring.rows.opaque_buffers import HINT
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEXT_MAX, _DEPTH_MAX = 1000, 50
@@ -30,14 +31,15 @@ _OPERATIONS: dict[type[ast.operator], _Operation] = {
     ast.Sub: (pc.subtract, pc.subtract_checked, operator.sub),
     ast.Mult: (pc.multiply, pc.multiply_checked, operator.mul),
 }
+_RESULTS = "Results that these do not give are written by StoreSink"
 _GRAMMAR = "NAME=EXPRESSION, with columns, numbers, + - * / and parentheses"
 
 
 class ComputedValues:
     """The columns of a store's values, each with its expression."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        """Reads the expressions. Raises MalformedRequestError."""
+    def __init__(self, texts: Sequence[str], opaque: Sequence[str] = ()) -> None:
+        """Reads the expressions. Raises MalformedRequestError, also for columns that are opaque."""
         self._columns: dict[str, _Expression] = {}
         for text in texts:
             name, _, expression = text.partition("=")
@@ -45,7 +47,7 @@ class ComputedValues:
                 raise MalformedRequestError(f"a value is {_GRAMMAR}, not {text[:80]!r}")
             if name in self._columns:
                 raise MalformedRequestError(f"the value {name} is there twice: name it once")
-            self._columns[name] = _Expression(name, expression.strip())
+            self._columns[name] = _Expression(name, expression.strip(), opaque)
         shown = "\0".join(f"{name}={one.text}" for name, one in self._columns.items())
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:8]
 
@@ -67,9 +69,9 @@ class ComputedValues:
 class _Expression:
     """An expression that computes one column."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, opaque: Sequence[str]) -> None:
         self.text = text
-        self._name = name
+        self._name, self._opaque = name, opaque
         self._quoted: dict[str, str] = {}  # Words that stand for names in backticks.
         if len(text) > _TEXT_MAX:
             raise self._refused(f"is longer than {_TEXT_MAX} characters")
@@ -92,8 +94,9 @@ class _Expression:
         if depth > _DEPTH_MAX:
             raise self._refused(f"is nested more than {_DEPTH_MAX} deep")
         match node:
-            case ast.Name():
-                return
+            case ast.Name(id=word):
+                if (column := self._quoted.get(word, word)) in self._opaque:
+                    raise self._refused(f"has the column {column}, which is opaque. {HINT}")
             case ast.Constant(value=number) if type(number) in (int, float):
                 if isinstance(number, int) and number > _LONG_MAX:
                     raise self._refused(f"has the number {number}, which needs more than 64 bits")
@@ -105,7 +108,7 @@ class _Expression:
                 self._check(left, depth + 1)
                 self._check(right, depth + 1)
             case _:
-                raise self._refused(f"has {self._shown(node)}: it is {_GRAMMAR}")
+                raise self._refused(f"has {self._shown(node)}: it is {_GRAMMAR}. {_RESULTS}")
 
     def _computed(self, node: ast.expr, columns: dict[str, pa.Array], rows: int) -> pa.Array:
         match node:
@@ -137,7 +140,9 @@ class _Expression:
         name = self._quoted.get(word, word)
         if name not in columns:
             there = ", ".join(columns) or "none"
-            raise self._refused(f"has the column {name}; the columns of the state are {there}")
+            raise self._refused(
+                f"has the column {name}; the columns of the state are {there}. {_RESULTS}"
+            )
         return columns[name]
 
     def _shown(self, node: ast.expr) -> str:

@@ -13,7 +13,7 @@ from qss_spark.state.inventory import TIMER_FAMILIES, Place
 from qss_spark.state.tables import Shape
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 _DEFAULT, _VALUE = "default", "value"
@@ -77,14 +77,51 @@ def _renamed(frame: "DataFrame", columns: pa.Schema) -> "DataFrame":
     wanted_key, wanted_value = (columns.field(name).type for name in ("key", "value"))
     if len(key) > 1:  # The grouping key, and the key of the user's map or the time of a timer.
         parts = [
-            F.col(name).cast(_named(types[name], one.type)).alias(one.name)
+            _cast(name, types[name], one.type).alias(one.name)
             for name, one in zip(key, wanted_key, strict=True)
         ]
         made = F.struct(*parts)
     else:
-        made = F.col(key[0]).cast(_named(types[key[0]], wanted_key))
-    kept = F.col(value).cast(_named(types[value], wanted_value))
+        made = _cast(key[0], types[key[0]], wanted_key)
+    kept = _cast(value, types[value], wanted_value)
     return frame.select(made.alias("key"), kept.alias(_VALUE))
+
+
+def _cast(name: str, kind: "DataType", wanted: pa.DataType) -> "Column":
+    return with_months(name, kind).cast(_named(_months_as(kind, "int"), wanted))
+
+
+def with_months(name: str, kind: "DataType") -> "Column":
+    """A column whose year-month intervals are numbers of months: PySpark reads no such type."""
+    from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
+
+    # An interval of years would become the number of its years.
+    return F.col(name).cast(_months_as(kind, "interval month")).cast(_months_as(kind, "int"))
+
+
+def _months_as(kind: "DataType", instead: str) -> "DataType":
+    """A type with another one in the place of year-month intervals."""
+    from pyspark.sql.types import (
+        ArrayType,
+        DataType,
+        MapType,
+        StructField,
+        StructType,
+        YearMonthIntervalType,
+    )
+
+    match kind:
+        case YearMonthIntervalType():
+            return DataType.fromDDL(instead)
+        case ArrayType():
+            return ArrayType(_months_as(kind.elementType, instead), kind.containsNull)
+        case MapType():
+            key, value = (_months_as(one, instead) for one in (kind.keyType, kind.valueType))
+            return MapType(key, value, kind.valueContainsNull)
+        case StructType():
+            of = [(one, _months_as(one.dataType, instead)) for one in kind]
+            return StructType([StructField(one.name, made, one.nullable) for one, made in of])
+    return kind
 
 
 def _named(kind: "DataType", wanted: pa.DataType) -> "DataType":

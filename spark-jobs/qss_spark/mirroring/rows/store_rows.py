@@ -93,8 +93,9 @@ class StoreRows:
         self._key_column = "" if self._is_json_key else columns.field(0).name
         self._is_json = definition.value_serde == _JSON
         if not self._is_json and not (pa.types.is_struct(value) and value.num_fields == 1):
+            count = "no" if value.num_fields == 0 else "several"
             raise MalformedRequestError(
-                f"the values have several columns: the store needs value serde {_JSON}, not "
+                f"the values have {count} columns: the store needs value serde {_JSON}, not "
                 f"{definition.value_serde}"
             )
 

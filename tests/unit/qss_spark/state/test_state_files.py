@@ -16,7 +16,7 @@ from qss_spark.state.errors import CheckpointError
 from qss_spark.state.frames import decompress
 from qss_spark.state.records import Kind, records_of_changelog, records_of_delta
 from qss_spark.state.schemas import read_schemas
-from qss_spark.state.types import fields_of, text_of, unique_names
+from qss_spark.state.types import arrow_of, fields_of, text_of, unique_names, width_of
 from qss_spark.state.unsafe_rows import columns_of
 
 _RECORDS = struct.pack(">i2si3si1sii", 2, b"k1", 3, b"abc", 1, b"d", -1, -1)
@@ -152,10 +152,31 @@ def test_a_row_outside_of_the_file_is_refused() -> None:
 # --- Schemas
 
 
-@pytest.mark.parametrize("kind", ["variant", {"type": "udt", "class": "x"}, "interval year"])
-def test_a_type_that_is_not_known_is_refused_by_name(kind: Any) -> None:
-    with pytest.raises(CheckpointError, match=r"columns of the type \w+.* cannot be read"):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("variant", "variant"),
+        ({"type": "udt", "class": "x"}, "udt"),
+        ("interval", "interval"),
+        ("interval second to day", "interval second to day"),
+        ("time(6)", r"time\(6\)"),
+    ],
+)
+def test_a_type_that_is_not_known_is_refused_by_name(kind: Any, name: str) -> None:
+    said = f"column k: the type {name} cannot be read from state"
+    with pytest.raises(CheckpointError, match=said):
         fields_of({"fields": [{"name": "k", "type": kind}]})
+    inside = {"type": "struct", "fields": [{"name": "k", "type": kind}]}
+    for one in (inside, {"type": "array", "elementType": inside}):
+        with pytest.raises(CheckpointError, match=f"column s: {said}"):
+            fields_of({"fields": [{"name": "s", "type": one}]})
+
+
+def test_intervals_are_numbers_of_months_and_of_microseconds() -> None:
+    for name, width in (("year", 4), ("year to month", 4), ("day", 8), ("hour to second", 8)):
+        (found,) = fields_of({"fields": [{"name": "i", "type": f"interval {name}"}]})
+        assert arrow_of(found.type) == (pa.int32() if width == 4 else pa.int64())
+        assert (width_of(found.type), text_of(found.type)) == (width, f"interval {name}")
 
 
 def test_types_are_written_as_in_sql_and_repeated_names_are_numbered() -> None:
