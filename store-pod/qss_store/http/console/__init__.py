@@ -12,5 +12,6 @@ memory alone. It asks only the pod that it came from, which answers for the whol
 The modules of the page: `main` draws the frame and chooses the view by the address's fragment,
 `api` sends requests, and says failures as sentences; `feed` polls the store's status while the
 page is visible. `overview`, `partitions`, `ask` and `live` are the views; `questions` knows the
-kinds of question and writes each as HTTP, as a command and as Python; `answers` shows rows.
+kinds of question and writes each as HTTP, `elsewhere` as a command and as Python, and `json-text`
+keeps the digits of numbers meanwhile; `answers` shows rows.
 """

@@ -13,7 +13,7 @@ export function normalized(answer) {
   const partitions = Object.entries(data.partitions ?? data.partitionResults ?? {});
   if (data.partitionResults) return { rows: partitions.flatMap(([number, part]) => rowsOf(number, part)), partitions, cursor: data.cursor ?? null };
   if (data.rows) return { rows: data.rows, partitions, cursor: data.cursor };
-  if (data.results) return { rows: data.results, partitions: [], cursor: null };
+  if (data.results) return { rows: data.results, partitions, cursor: null };
   if ("count" in data) return { rows: [{ count: data.count, exact: data.exact }], partitions, cursor: null };
   const { executionInfo, ...row } = data;
   const part = {

@@ -4,7 +4,8 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact-
 import { ask, hasToken } from "./api.js";
 import { openApi } from "./feed.js";
 import { Answer } from "./answers.js";
-import { KINDS, asCommand, asCurl, asPython, fieldOf, kindsOf, requestOf } from "./questions.js";
+import { asCommand, asCurl, asPython } from "./elsewhere.js";
+import { KINDS, fieldOf, kindsOf, missingOf, requestOf } from "./questions.js";
 import { Told } from "./shown.js";
 
 
@@ -144,10 +145,14 @@ function QueryFields({ schema, values, set }) {
 
 function Elsewhere({ kindName, values, definition, schema }) {
   const [said, setSaid] = useState("");
+  const missing = missingOf(kindName, values, schema);
+  if (missing.length || (kindName === "query" && !schema)) {
+    return html`<section class="card elsewhere"><p class="quiet">The question as curl, qss and Python comes here once the form has ${missing.length ? missing.join(", ") : "its fields"}.</p></section>`;
+  }
   let texts;
   try {
     const request = requestOf(kindName, values, definition, { schema });
-    texts = { curl: asCurl(request, hasToken()), qss: asCommand(kindName, { keys: "", ...values }, definition, request, hasToken()), Python: asPython(kindName, values, definition, request, hasToken()) };
+    texts = { curl: asCurl(request, hasToken()), qss: asCommand(kindName, values, definition, schema, hasToken()), Python: asPython(kindName, values, definition, schema, hasToken()) };
   } catch (error) {
     return html`<section class="card elsewhere"><${Told} failure=${error} /></section>`;
   }

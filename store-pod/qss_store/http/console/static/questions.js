@@ -1,6 +1,7 @@
-// The kinds of question: their fields, and each as an HTTP request, as a command of qss, and as Python.
+// The kinds of question: their fields, and each as an HTTP request. Numbers keep the digits of the form: no number is parsed.
 
-import { parseJson, segment, toJson } from "./api.js";
+import { segment } from "./api.js";
+import { isJson, membersOf } from "./json-text.js";
 
 const field = (label, rest = {}) => ({ label, ...rest });
 const TIME = { hint: "milliseconds, RFC 3339 or a date" };
@@ -54,21 +55,31 @@ export const KINDS = {
 export const fieldOf = (name) => FIELDS[name] ?? OPTIONS[name];
 export const kindsOf = (type) => Object.entries(KINDS).filter(([, kind]) => !kind.types || kind.types.includes(type));
 
-// A key as JSON of its serde, from the text of a form.
-export function keyOfText(text, serde) {
-  return ["string", "bytes", "uuid"].includes(serde) ? text : jsonOrText(text);
+// A key as JSON text of its serde, from the text of a form.
+export const keyJson = (text, serde) => (["string", "bytes", "uuid"].includes(serde) ? JSON.stringify(text) : jsonOrText(text));
+
+// A value as JSON text: the text of a form itself where it is JSON.
+export const jsonOrText = (text) => (isJson(text) ? text.trim() : JSON.stringify(text));
+
+// The names of required fields that are empty.
+export function missingOf(kindName, values, schema) {
+  const own = KINDS[kindName].fields.filter((name) => FIELDS[name].required && (values[name] ?? "").replaceAll("\n", "") === "");
+  const isForm = kindName === "query" && values.type !== "other";
+  const members = isForm ? (schema?.required ?? []).filter((name) => name !== "type" && (values[`member.${name}`] ?? "") === "") : [];
+  return [...own.map((name) => FIELDS[name].label), ...members];
 }
 
-const given = (values, names) => names.filter((name) => (values[name] ?? "") !== "" && values[name] !== "false").map((name) => [name, values[name]]);
+export const given = (values, names) => names.filter((name) => (values[name] ?? "") !== "" && values[name] !== "false").map((name) => [name, values[name]]);
 
 // The request of a question: {method, path, body}. `values` are texts by the names of fields.
 export function requestOf(kindName, values, definition, { cursor = null, schema = null } = {}) {
   const kind = KINDS[kindName];
   const store = segment(definition.name);
-  if (kind.post) return { method: "POST", path: `/state/${kind.post}/${store}`, body: toJson(bodyOf(kindName, kind, values, definition, cursor, schema)) };
+  const post = kindName === "get" && !fitsPath(values.key ?? "", definition.keySerde) ? "get" : kind.post;
+  if (post) return { method: "POST", path: `/state/${post}/${store}`, body: objectOf(bodyOf(kindName, kind, values, definition, cursor, schema)) };
   const parameters = new URLSearchParams();
   for (const [name, value] of given(values, [...kind.fields.filter((one) => one !== "key"), ...kind.options])) {
-    if (!(name === "order" && value === "ANY") && !(name === "orderBy" && value === "key")) parameters.set(kind.names?.[name] ?? name, value);
+    if (!(name === "order" && value === "ANY" && kindName !== "versions") && !(name === "orderBy" && value === "key")) parameters.set(kind.names?.[name] ?? name, value);
   }
   if (cursor) parameters.set("cursor", cursor);
   const key = kind.fields.includes("key") ? `/${segment(values.key ?? "")}` : "";
@@ -76,155 +87,51 @@ export function requestOf(kindName, values, definition, { cursor = null, schema 
   return { method: "GET", path: `/state/${kind.path}/${store}${key}${query ? `?${query}` : ""}` };
 }
 
+// A path holds keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text. A browser resolves dots.
+const fitsPath = (text, serde) => ![".", ".."].includes(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
+
+export const objectOf = (members) => `{${members.map(([name, json]) => `${JSON.stringify(name)}: ${json}`).join(", ")}}`;
+export const keysOf = (values) => (values.keys ?? "").split("\n").filter((line) => line !== "");
+
+// The members of a body, each with its JSON text.
 function bodyOf(kindName, kind, values, definition, cursor, schema) {
-  const body = {};
-  if (kindName === "many") body.keys = (values.keys ?? "").split("\n").filter((line) => line !== "").map((line) => keyOfText(line, definition.keySerde));
-  if (kindName === "index") body.query = { type: "IndexQuery", ...members(given(values, ["index", "lower", "upper"]), null), ...(values.order && values.order !== "ANY" ? { order: values.order } : {}) };
-  if (kindName === "query") body.query = queryOf(values, definition, schema);
+  const body = [];
+  if (kindName === "get") body.push(["keys", `[${keyJson(values.key, definition.keySerde)}]`]);
+  if (kindName === "many") body.push(["keys", `[${keysOf(values).map((line) => keyJson(line, definition.keySerde)).join(", ")}]`]);
+  if (["index", "query"].includes(kindName)) body.push(["query", objectOf(queryOf(kindName, values, definition, schema))]);
   for (const [name, value] of given(values, [...kind.options, ...(kindName === "index" ? ["limit"] : [])])) {
-    if (name === "partitions") body.partitions = value.split(",").map(Number);
-    else if (["requireActive", "executionInfo"].includes(name)) body[name] = true;
-    else body[name] = ["isolation", "positionBound"].includes(name) ? value : Number(value);
+    if (name === "partitions") body.push([name, `[${value}]`]);
+    else if (["isolation", "positionBound"].includes(name)) body.push([name, JSON.stringify(value)]);
+    else body.push([name, jsonOrText(value)]);
   }
-  if (cursor) body.cursor = cursor;
+  if (cursor) body.push(["cursor", JSON.stringify(cursor)]);
   return body;
 }
 
-const KEY_MEMBERS = new Set(["key", "lower", "upper", "prefix", "keyFrom", "keyTo"]);
+export const KEY_MEMBERS = new Set(["key", "lower", "upper", "prefix", "keyFrom", "keyTo"]);
 
-export function queryOf(values, definition, schema) {
+// The members of an IQv2 query, each with its JSON text; the first is the type.
+export function queryOf(kindName, values, definition, schema) {
+  if (kindName === "index") {
+    const bounds = given(values, ["lower", "upper"]).map(([name, text]) => [name, jsonOrText(text)]);
+    const order = values.order && values.order !== "ANY" ? [["order", JSON.stringify(values.order)]] : [];
+    return [["type", '"IndexQuery"'], ["index", JSON.stringify(values.index ?? "")], ...bounds, ...order];
+  }
   const type = values.type || "KeyQuery";
-  if (type === "other") return orThrow(values.members || "{}");
-  const query = { type };
+  if (type === "other") return typeFirst(membersOf(values.members || "{}"));
+  const query = [["type", JSON.stringify(type)]];
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const text = values[`member.${name}`] ?? "";
     if (name === "type" || text === "" || text === "false") continue;
-    if (property.type === "boolean") query[name] = true;
-    else if (property.type === "string" || property.$ref) query[name] = text;
-    else if (KEY_MEMBERS.has(name) && type !== "IndexQuery") query[name] = keyOfText(text, definition.keySerde);
-    else query[name] = jsonOrText(text);
+    if (property.type === "boolean") query.push([name, "true"]);
+    else if (property.type === "string" || property.$ref) query.push([name, JSON.stringify(text)]);
+    else query.push([name, KEY_MEMBERS.has(name) && type !== "IndexQuery" ? keyJson(text, definition.keySerde) : jsonOrText(text)]);
   }
   return query;
 }
 
-function orThrow(text) {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    throw new Error(`The query is no JSON: ${error.message}.`);
-  }
-}
-
-const members = (pairs) => Object.fromEntries(pairs.map(([name, text]) => [name, name === "index" ? text : jsonOrText(text)]));
-
-function jsonOrText(text) {
-  try {
-    return parseJson(text);
-  } catch {
-    return text;
-  }
-}
-
-// --- The same question elsewhere
-
-const quoted = (text) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
-export function asCurl(request, withToken) {
-  const parts = ["curl", "-s", quoted(location.origin + request.path)];
-  if (withToken) parts.push("-H", '"Authorization: Bearer $TOKEN"');
-  if (request.body) parts.push("-d", quoted(request.body));
-  return parts.join(" ");
-}
-
-const FLAGS = {
-  from: "--from", to: "--to", prefix: "--prefix", keyFrom: "--key-from", keyTo: "--key-to", timeFrom: "--from", timeTo: "--to", endFrom: "--end-from", startTo: "--start-to",
-  asOf: "--as-of", orderBy: "--by", limit: "--limit", partitions: "--partitions", isolation: "--isolation", maxStaleness: "--max-staleness", positionBound: "--position-bound", timeout: "--timeout",
-  index: "--index", lower: "--from", upper: "--to",
-};
-const COMMANDS = { get: "get", many: "get", range: "scan", prefix: "scan", index: "scan", windowsOf: "windows", windows: "windows", sessionsOf: "sessions", sessions: "sessions", version: "versions", versions: "versions", count: "count", query: "query" };
-const WITH_ORDER = new Set(["windows", "sessions", "versions"]);
-const OF_SCANS = new Set(["scan", "windows", "sessions", "versions", "query"]);
-
-export function asCommand(kindName, values, definition, request, withToken) {
-  const command = COMMANDS[kindName];
-  const parts = ["qss", command, quoted(definition.name)];
-  if (kindName === "many") parts.push(...values.keys.split("\n").filter(Boolean).map(quoted));
-  else if (kindName === "query") parts.push(...queryWords(JSON.parse(request.body).query));
-  else if (KINDS[kindName].fields.includes("key")) parts.push(quoted(values.key ?? ""));
-  for (const [name, value] of given(values, Object.keys(FLAGS))) {
-    if (![...KINDS[kindName].fields, ...KINDS[kindName].options].includes(name)) continue;
-    if (name === "partitions" && !["scan", "query"].includes(command)) continue;
-    if (name === "limit" && !OF_SCANS.has(command)) continue;
-    if (name === "orderBy" && value === "key") continue;
-    parts.push(FLAGS[name], quoted(value));
-  }
-  if (values.order === "DESCENDING" && command === "scan") parts.push("--descending");
-  else if (values.order && values.order !== "ANY" && WITH_ORDER.has(command) && kindName !== "version") parts.push("--order", values.order);
-  if (values.exact === "true" && command === "count") parts.push("--exact");
-  if (values.requireActive === "true") parts.push("--require-active");
-  if (values.executionInfo === "true" && command === "query") parts.push("--execution-info");
-  parts.push("--url", location.origin);
-  if (withToken) parts.push("--token-file", "TOKEN_FILE");
-  return parts.join(" ");
-}
-
-const queryWords = ({ type, ...rest }) => [type, ...Object.entries(rest).map(([name, value]) => quoted(`${name}=${typeof value === "string" ? value : toJson(value)}`))];
-
-function python(value) {
-  if (value === null || value === undefined) return "None";
-  if (value === true || value === false) return value ? "True" : "False";
-  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (typeof value === "object") return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${python(one)}`).join(", ")}}`;
-  return typeof value === "string" ? JSON.stringify(value) : String(value);
-}
-
-const timeValue = (text) => (/^-?\d+$/.test(text) ? text : JSON.stringify(text));
-
-export function asPython(kindName, values, definition, request, withToken) {
-  const options = optionsOf(kindName, values);
-  const token = withToken ? ', token_file="TOKEN_FILE"' : "";
-  const imports = options ? "ReadOptions, Store" : "Store";
-  return `from qss_client import ${imports}\nwith Store(${JSON.stringify(location.origin)}, ${JSON.stringify(definition.name)}${token}) as store:\n    ${statement(kindName, values, definition, request, options)}`;
-}
-
-function optionsOf(kindName, values) {
-  const found = [];
-  const names = { maxStaleness: "max_staleness_s", timeout: "timeout_s", requireActive: "require_active" };
-  for (const [name, value] of given(values, ["requireActive", "maxStaleness", "timeout"])) {
-    if (KINDS[kindName].options.includes(name)) found.push(`${names[name]}=${name === "requireActive" ? "True" : value}`);
-  }
-  return found.length ? `ReadOptions(${found.join(", ")})` : "";
-}
-
-function statement(kindName, values, definition, request, options) {
-  const key = (text) => python(keyOfText(text ?? "", definition.keySerde));
-  const named = (pairs) => [...pairs.filter(([, value]) => value).map(([name, value]) => `${name}=${value}`), ...(options ? [`options=${options}`] : [])].join(", ");
-  const set = (name, value) => (values[name] ?? "" ? value(values[name]) : "");
-  const order = ["order", set("order", (text) => (text === "ANY" ? "" : JSON.stringify(text)))];
-  const limit = ["limit", set("limit", String)];
-  const partitions = ["partitions", set("partitions", (text) => `[${text}]`)];
-  const times = (one, other) => [[one, set("timeFrom", timeValue)], [other, set("timeTo", timeValue)]];
-  const keys = [["key_from", set("keyFrom", key)], ["key_to", set("keyTo", key)]];
-  const by = ["order_by", set("orderBy", (text) => (text === "time" ? '"time"' : ""))];
-  const sessions = [["end_from", set("endFrom", timeValue)], ["start_to", set("startTo", timeValue)]];
-  const join = (...parts) => parts.filter(Boolean).join(", ");
-  switch (kindName) {
-    case "get": return `print(store.get(${join(key(values.key), options)}))`;
-    case "many": return `print(store.get_many(${join(python(JSON.parse(request.body).keys), options)}))`;
-    case "range": return `for row in store.range(${named([["lower", set("from", key)], ["upper", set("to", key)], order, limit, partitions])}):\n        print(row)`;
-    case "prefix": return `for row in store.prefix(${join(key(values.prefix), named([order, limit, partitions]))}):\n        print(row)`;
-    case "index": return `for row in store.range(${named([["lower", set("lower", (text) => python(jsonOrText(text)))], ["upper", set("upper", (text) => python(jsonOrText(text)))], ["index", JSON.stringify(values.index ?? "")], order, limit, partitions])}):\n        print(row)`;
-    case "windowsOf": return `for row in store.windows(${join(key(values.key), named([...times("from_", "to"), order, limit]))}):\n        print(row)`;
-    case "windows": return `for row in store.windows(${named([...keys, ...times("from_", "to"), by, order, limit])}):\n        print(row)`;
-    case "sessionsOf": return `for row in store.sessions(${join(key(values.key), named([...sessions, order, limit]))}):\n        print(row)`;
-    case "sessions": return `for row in store.sessions(${named([...keys, ...sessions, by, order, limit])}):\n        print(row)`;
-    case "version": return `print(store.version(${join(key(values.key), set("asOf", timeValue), options && `options=${options}`)}))`;
-    case "versions": return `for row in store.versions(${join(key(values.key), named([...times("from_", "to"), order, limit]))}):\n        print(row)`;
-    case "count": return `print(store.count(${named([["exact", values.exact === "true" ? "True" : ""]])}))`;
-    default: {
-      const { type, ...rest } = JSON.parse(request.body).query;
-      const more = [partitions, limit, ["execution_info", values.executionInfo === "true" ? "True" : ""]];
-      return `print(store.query(${join(JSON.stringify(type), Object.keys(rest).length && `members=${python(rest)}`, named(more))}))`;
-    }
-  }
+function typeFirst(members) {
+  const type = members.find(([name, json]) => name === "type" && json[0] === '"');
+  if (!type) throw new Error('The query has no "type": name one, as {"type": "KeyQuery", "key": "a"}.');
+  return [type, ...members.filter(([name]) => name !== "type")];
 }

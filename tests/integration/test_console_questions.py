@@ -1,0 +1,240 @@
+"""The questions of the console for other programs: each text asks the same, with every option."""
+
+import ast
+import inspect
+import shlex
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from typer.main import get_command
+
+from qss_client import ReadOptions, Store
+from qss_client.cli.main import main, make_app
+from qss_client.http.sync_http import SyncHttp
+from qss_testing.clients.terminal import Program
+from qss_testing.console.browser import chromium, opened
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
+
+pytestmark = pytest.mark.long
+
+LONG = "9007199254740993"  # A float64 has no such number.
+MOST = "9223372036854775807"
+LONG_KEY = "x" * 3000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """A store with int64 keys, of which a float64 cannot hold two."""
+    with PodCluster(
+        tmp_path_factory.mktemp("pods"), partitions=2, store="numbers", key_serde="int64"
+    ) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            job.write([Record(key, f"of {key}") for key in (int(LONG), int(MOST), -5, 7)])
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path_factory.mktemp("pods"), partitions=2) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            rows = [Record(f"k{number:02}", number, 1000) for number in range(30)]
+            job.write([*rows, Record(LONG_KEY, "of a long key", 1000)])
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("kind", "filled", "keys"),
+    [
+        ("get", {"key": "-5"}, ["-5"]),
+        ("many", {"keys": f"-5\n{LONG}\n{MOST}"}, ["-5", LONG, MOST]),
+        ("range", {"from": LONG, "to": MOST}, [LONG, MOST]),
+        ("query", {"member.key": MOST}, [MOST]),
+    ],
+)
+def test_whole_numbers_keep_their_digits_in_every_text(
+    browser: Browser,
+    numbers: PodCluster,
+    kind: str,
+    filled: dict[str, str],
+    keys: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with opened(browser, f"{numbers.url}/console/#/ask?kind={kind}") as watched:
+        page = watched.page
+        for name, text in filled.items():
+            page.locator(f'[name="{name}"]').fill(text)
+        page.get_by_role("button", name="Ask", exact=True).click()
+        rows = page.get_by_role("region", name="Rows")
+        for key in keys:
+            expect(rows).to_contain_text(f"of {key}")
+        if kind == "many":
+            expect(page.get_by_role("status").first).to_contain_text("3 rows from 2 partitions")
+        curl, command, program = page.locator(".snippet pre").all_inner_texts()
+        _, name, *rest = shlex.split(command)
+        answers = [body_by_curl(curl), Program(main, capsys).run(name, "-o", "json", *rest).out]
+        exec(program, {})  # What the page gives to copy has to run.
+        for answer in (*answers, capsys.readouterr().out):
+            assert [key for key in keys if f"of {key}" not in answer] == []
+        watched.check()
+
+
+def body_by_curl(command: str) -> str:
+    """The answer to the request that a command of curl sends."""
+    _, _, url, *rest = shlex.split(command)
+    body = rest[1].encode() if rest else None
+    with closing(SyncHttp()) as http:
+        method = "GET" if body is None else "POST"
+        headers = {"Content-Type": "application/json"}
+        return http.request(method, url, body=body, headers=headers).body.decode()
+
+
+def test_a_long_key_is_asked_in_a_body_and_no_key_has_no_texts(
+    browser: Browser, words: PodCluster
+) -> None:
+    with opened(browser, f"{words.url}/console/#/ask?kind=get") as watched:
+        page = watched.page
+        texts = page.locator(".snippet pre")
+        expect(page.locator(".elsewhere")).to_contain_text("once the form has Key")
+        expect(texts).to_have_count(0)
+        page.locator("[name=key]").fill(LONG_KEY)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Rows")).to_contain_text("of a long key")
+        curl = texts.first.inner_text()
+        assert "/state/get/words" in curl
+        assert "of a long key" in body_by_curl(curl)
+        watched.check()
+
+
+# --- Every option
+
+KEYED = {"key": "-k", "partition": "3"}
+READ = {
+    "isolation": "READ_UNCOMMITTED",
+    "requireActive": "true",
+    "maxStaleness": "0.5",
+    "positionBound": "AAAA",
+    "timeout": "3",
+}
+SHARED = ["--isolation", "--require-active", "--max-staleness", "--position-bound", "--timeout"]
+PAGE = {"order": "DESCENDING", "limit": "7"}
+TIMES = {"timeFrom": "5", "timeTo": "9"}
+SOME = {"partitions": "0,3"}
+"""Of each kind: the fields, the options of qss for them, the arguments in Python."""
+QUESTIONS: dict[str, tuple[dict[str, str], list[str], set[str]]] = {
+    "get": (KEYED, ["--"], set()),
+    "many": ({"keys": "a\nb", "partition": "3"}, [], set()),
+    "range": (
+        {"from": "-a", "to": "b", **PAGE, **SOME},
+        ["--from=-a", "--to", "--descending", "--limit", "--partitions"],
+        {"lower", "upper", "order", "limit", "partitions"},
+    ),
+    "prefix": (
+        {"prefix": "a", **PAGE, **SOME},
+        ["--prefix", "--descending", "--limit", "--partitions"],
+        {"order", "limit", "partitions"},
+    ),
+    "index": (
+        {"index": "i", "lower": "1", "upper": "2", **PAGE, **SOME},
+        ["--index", "--from", "--to", "--descending", "--limit", "--partitions"],
+        {"index", "lower", "upper", "order", "limit", "partitions"},
+    ),
+    "windowsOf": (
+        {**KEYED, **TIMES, **PAGE},
+        ["--from", "--to", "--order", "--limit", "--"],
+        {"from_", "to", "order", "limit"},
+    ),
+    "windows": (
+        {"keyFrom": "a", "keyTo": "b", **TIMES, "orderBy": "time", **PAGE, **SOME},
+        ["--key-from", "--key-to", "--from", "--to", "--order-by", "--order", "--partitions"],
+        {"key_from", "key_to", "from_", "to", "order_by", "order", "limit", "partitions"},
+    ),
+    "sessionsOf": (
+        {**KEYED, "endFrom": "1", "startTo": "2", **PAGE},
+        ["--end-from", "--start-to", "--order", "--limit", "--"],
+        {"end_from", "start_to", "order", "limit"},
+    ),
+    "sessions": (
+        {"keyFrom": "a", "endFrom": "1", "orderBy": "time", **PAGE, **SOME},
+        ["--key-from", "--end-from", "--order-by", "--order", "--limit", "--partitions"],
+        {"key_from", "end_from", "order_by", "order", "limit", "partitions"},
+    ),
+    "version": ({**KEYED, "asOf": "5"}, ["--as-of", "--"], {"as_of"}),
+    "versions": (
+        {**KEYED, **TIMES, "order": "ANY", "limit": "7"},
+        ["--from", "--to", "--order", "--limit", "--"],
+        {"from_", "to", "order", "limit"},
+    ),
+    "count": ({"exact": "true", **SOME}, ["--exact", "--partitions"], {"exact", "partitions"}),
+    "query": (
+        {"type": "other", "members": '{"k": 1.50, "type": "TopKQuery", "by": "7"}', **SOME}
+        | {"limit": "7", "executionInfo": "true"},
+        ["--partitions", "--limit", "--execution-info", 'by="7"', "k=1.50"],
+        {"partitions", "limit", "execution_info", "members"},
+    ),
+}
+TEXTS = """async ([kind, values, definition]) => {
+  const { asCommand, asPython } = await import('/console/elsewhere.js');
+  return [asCommand, asPython].map(make => make(kind, values, definition, null, false));
+}"""
+
+
+def texts_of(page: Page, kind: str, values: dict[str, str]) -> list[str]:
+    definition = {"name": "words", "keySerde": "string"}
+    found: list[str] = page.evaluate(TEXTS, [kind, values, definition])
+    return found
+
+
+def test_every_text_has_every_option_or_says_which_it_leaves_out(
+    browser: Browser, numbers: PodCluster
+) -> None:
+    with opened(browser, f"{numbers.url}/console/") as watched:
+        for kind, (fields, flags, arguments) in QUESTIONS.items():
+            command, program = texts_of(watched.page, kind, {**fields, **READ})
+            *comment, line = command.split("\n")
+            words = shlex.split(line)
+            assert [one for one in (*SHARED, *flags) if one not in words] == [], line
+            parsed(words)
+            hint = [f"# qss {words[1]} has no option for partition=3: this command leaves it out"]
+            assert comment == (hint if "partition" in fields else []), kind
+            given, options = arguments_of(program)
+            assert given == arguments | ({"options"} if "options" in given else set()), program
+            assert options.position_bound == "AAAA"
+            assert (options.timeout_s, options.max_staleness_s) == (3, 0.5)
+            assert (options.isolation, options.require_active) == ("READ_UNCOMMITTED", True)
+            assert options.partition == (3 if "partition" in fields else None)
+        latest, _ = texts_of(watched.page, "version", {"key": "a"})
+        assert latest.startswith("qss query words VersionedKeyQuery key=a ")
+        watched.check()
+
+
+def parsed(words: list[str]) -> None:
+    """Parses a command of qss without running it. Raises an error of usage for a wrong option."""
+    group: Any = get_command(make_app(words[1:2]))
+    group.commands[words[1]].make_context(words[1], words[2:])
+
+
+def arguments_of(program: str) -> tuple[set[str], ReadOptions]:
+    """The names of the arguments of the call in a program, and its options."""
+    calls = [one for one in ast.walk(ast.parse(program)) if isinstance(one, ast.Call)]
+    options = next(one for one in calls if isinstance(one.func, ast.Name) and _is_options(one))
+    call = next(one for one in calls if isinstance(one.func, ast.Attribute))
+    assert isinstance(call.func, ast.Attribute)
+    names = {str(one.arg) for one in call.keywords}
+    method: Any = getattr(Store, call.func.attr)
+    inspect.signature(method).bind(None, *call.args, **dict.fromkeys(names))
+    members = {str(one.arg): ast.literal_eval(one.value) for one in options.keywords}
+    return names, ReadOptions(**members)
+
+
+def _is_options(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "ReadOptions"
