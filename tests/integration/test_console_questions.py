@@ -2,9 +2,12 @@
 
 import ast
 import inspect
+import re
 import shlex
+import signal
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +115,58 @@ def test_a_long_key_is_asked_in_a_body_and_no_key_has_no_texts(
         curl = texts.first.inner_text()
         assert "/state/get/words" in curl
         assert "of a long key" in body_by_curl(curl)
+        watched.check()
+
+
+def test_an_answer_is_shown_under_its_own_question_alone(
+    browser: Browser, words: PodCluster
+) -> None:
+    with opened(browser, f"{words.url}/console/#/ask?kind=prefix&prefix=k&limit=12") as watched:
+        page = watched.page
+        rows = page.get_by_role("region", name="Rows").locator("tbody tr")
+        expect(rows).to_have_count(12)
+        page.locator("[name=prefix]").fill("nothing")
+        page.locator("[name=limit]").fill("1")
+        page.get_by_role("button", name="Next page").click()  # Of the question that was asked.
+        expect(page.get_by_text("page 2")).to_be_visible()
+        expect(rows).to_have_count(12)
+        page.get_by_role("link", name="Ask", exact=True).click()
+        expect(page.get_by_text("The answer comes here.")).to_be_visible()
+        expect(rows).to_have_count(0)
+        page.locator("#kind").select_option("prefix")
+        expect(page.locator("[name=prefix]")).to_have_value("")
+        page.go_back()
+        page.go_back()
+        expect(rows).to_have_count(12)
+        expect(page.locator("[name=prefix]")).to_have_value("k")
+        page.go_forward()
+        expect(rows).to_have_count(0)
+        watched.check()
+
+
+def test_a_pod_that_hangs_is_not_called_serving(browser: Browser, tmp_path: Path) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1) as cluster,
+        opened(browser, f"{cluster.url}/console/#/overview") as watched,
+    ):
+        page = watched.page
+        status = page.get_by_role("heading", name=re.compile("^Status: "))
+        expect(status).to_have_text("Status: Serving")
+        process = cluster.pods[0].process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        try:
+            expect(status).to_have_text(re.compile(r"Not known since \d\d:\d\d:\d\d"))
+            expect(page.get_by_role("alert")).to_contain_text("has not answered for two seconds")
+            expect(page.locator(".trouble")).to_contain_text("the figures of then, not of now")
+            page.get_by_role("link", name="Partitions").click()
+            cell = page.get_by_role("button", name="partition 0, was active, epoch 1")
+            expect(cell).to_contain_text("was level")
+            page.goto(f"{cluster.url}/console/#/ask?kind=get&key=k")
+            expect(page.get_by_role("status").first).to_contain_text("Waiting for the answer for")
+        finally:
+            process.send_signal(signal.SIGCONT)
+        expect(page.locator(".trouble")).to_have_count(0)
         watched.check()
 
 

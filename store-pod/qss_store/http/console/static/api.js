@@ -4,6 +4,7 @@
 let token = "";
 const listeners = new Set();
 const TIMEOUT_MS = 15000;
+const POLLED = "It may be starting again; the page keeps asking.";
 
 export class Failure extends Error {
   constructor(sentence, { status = 0, code = "", detail = "" } = {}) {
@@ -36,7 +37,7 @@ export async function redeemCode() {
   if (answer.ok) setToken((await answer.json()).session);
 }
 
-export async function ask(path, { method = "GET", body, headers = {}, accept = "application/json" } = {}) {
+export async function ask(path, { method = "GET", body, headers = {}, accept = "application/json", timeoutMs = TIMEOUT_MS, advice = POLLED } = {}) {
   const sent = { Accept: accept, ...headers };
   if (token) sent.Authorization = `Bearer ${token}`;
   if (body !== undefined) sent["Content-Type"] = "application/json";
@@ -44,12 +45,12 @@ export async function ask(path, { method = "GET", body, headers = {}, accept = "
   let answer, text;
   try {
     answer = await fetch(path, {
-      method, body, headers: sent, cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(TIMEOUT_MS),
+      method, body, headers: sent, cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(timeoutMs),
     });
     text = await answer.text();
   } catch (error) {
-    const why = error.name === "TimeoutError" ? "did not answer in time" : "does not answer";
-    throw new Failure(`The pod at ${location.host} ${why}. It may be starting again; the page keeps asking.`);
+    const why = error.name === "TimeoutError" ? `did not answer within ${timeoutMs / 1000} s` : "does not answer";
+    throw new Failure(`The pod at ${location.host} ${why}. ${advice}`);
   }
   const ms = performance.now() - started;
   if (answer.status === 304) return { status: 304, headers: answer.headers, ms };

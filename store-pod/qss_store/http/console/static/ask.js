@@ -6,8 +6,10 @@ import { openApi } from "./feed.js";
 import { Answer } from "./answers.js";
 import { asCommand, asCurl, asPython } from "./elsewhere.js";
 import { KINDS, fieldOf, kindsOf, missingOf, requestOf } from "./questions.js";
-import { Told } from "./shown.js";
+import { Told, Waiting } from "./shown.js";
 
+const ASK_MS = 15000;
+const NOTHING = { link: null, pages: [], failure: null, asked: null };
 
 function startOf(kindName) {
   const kind = KINDS[kindName];
@@ -30,23 +32,29 @@ export function Ask({ given, feed }) {
   const link = given.toString();
   const fromLink = useMemo(() => linked(given), [link]);
   const [values, setValues] = useState(fromLink ?? startOf(kindName));
-  const [pages, setPages] = useState([]);
-  const [failure, setFailure] = useState(null);
+  const [shown, setShown] = useState(NOTHING);
   const [isAsking, setAsking] = useState(false);
   const schema = useSchema(kindName === "query", values.type || "KeyQuery");
   const latest = useRef(0);
+  const kept = useRef(null);
+  // An answer belongs to the link that asked for it: under another one it is not shown.
+  const { pages, failure, asked: askedValues } = shown.link === link ? shown : NOTHING;
+
+  // A link without a question has a new form.
+  useEffect(() => {
+    latest.current += 1;
+    setAsking(false);
+    setValues(fromLink ?? kept.current ?? startOf(kindName));
+    kept.current = null;
+  }, [link]);
 
   // A link opens its question and asks it.
   useEffect(() => {
-    if (!fromLink) return;
-    setValues(fromLink);
-    if (kindName !== "query" || schema.one) send(fromLink, null, []);
+    if (fromLink && (kindName !== "query" || schema.one)) send(fromLink, null, []);
   }, [link, schema.one !== null]);
 
   const choose = (name) => {
-    setPages([]);
-    setFailure(null);
-    setValues({ ...startOf(name), ...(values.key && KINDS[name].fields.includes("key") ? { key: values.key } : {}) });
+    kept.current = { ...startOf(name), ...(values.key && KINDS[name].fields.includes("key") ? { key: values.key } : {}) };
     location.hash = `#/ask?kind=${name}`;
   };
   const set = (name, value) => setValues((old) => ({ ...old, [name]: value }));
@@ -54,16 +62,13 @@ export function Ask({ given, feed }) {
   async function send(of, cursor, before) {
     const turn = ++latest.current;
     setAsking(true);
-    setFailure(null);
+    setShown({ link, pages: before, failure: null, asked: of });
     try {
       const { method, path, body } = requestOf(kindName, of, definition, { cursor, schema: schema.one });
-      const answer = await ask(path, { method, body });
-      if (turn === latest.current) setPages([...before, answer]);
+      const answer = await ask(path, { method, body, timeoutMs: Math.max(ASK_MS, (Number(of.timeout) || 0) * 1000 + 5000), advice: "Ask again, or give the question a longer timeout." });
+      if (turn === latest.current) setShown({ link, pages: [...before, answer], failure: null, asked: of });
     } catch (failed) {
-      if (turn === latest.current) {
-        setFailure(failed);
-        if (!before.length) setPages([]);
-      }
+      if (turn === latest.current) setShown({ link, pages: before, failure: failed, asked: of });
     }
     if (turn === latest.current) setAsking(false);
   }
@@ -88,11 +93,12 @@ export function Ask({ given, feed }) {
       </form>
       <section class="card answer" aria-label="The answer">
         <${Told} failure=${failure} />
+        ${isAsking && html`<${Waiting} key=${latest.current} />`}
         ${answer ? html`<${Answer} key=${kindName} answer=${answer} />
           ${(cursor || pages.length > 1) && html`<p class="pager">
-            <button disabled=${pages.length < 2 || isAsking} onClick=${() => setPages(pages.slice(0, -1))}>Page before</button>
+            <button disabled=${pages.length < 2 || isAsking} onClick=${() => setShown({ ...shown, pages: pages.slice(0, -1) })}>Page before</button>
             <span>page ${pages.length}</span>
-            <button disabled=${!cursor || isAsking} onClick=${() => send(values, cursor, pages)}>Next page</button></p>`}`
+            <button disabled=${!cursor || isAsking} onClick=${() => send(askedValues, cursor, pages)}>Next page</button></p>`}`
           : !failure && html`<p class="quiet">The answer comes here.</p>`}
       </section>
       <${Elsewhere} kindName=${kindName} values=${values} definition=${definition} schema=${schema.one} />

@@ -4,12 +4,17 @@ import { useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
 import { ask, onToken } from "./api.js";
 
 const EVERY_MS = 1000;
+// The pod waits up to 2 s for the other pods; while one of them is silent the page waits a moment longer.
+const TIMEOUT_MS = 3000;
+const OLD_MS = 2000;
+const OLD_WITH_SILENT_MS = 2500;
 const METADATA_EVERY = 10;
 const KEPT_MS = 15 * 60 * 1000;
 const EVENTS_MAX = 50;
 
 const state = {
   store: null, metadata: null, document: null, pods: {}, silent: {}, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
+  answeredAt: null, isOld: false, // When the pod last told its status, and whether that is long ago.
 };
 const listeners = new Set();
 let rounds = 0;
@@ -37,30 +42,46 @@ async function round() {
   if (isAsking) return;
   isAsking = true;
   clearTimeout(timer);
+  const late = setTimeout(grow, Object.keys(state.silent).length ? OLD_WITH_SILENT_MS : OLD_MS);
   try {
-    await look();
+    await look(() => clearTimeout(late));
     state.failure = null;
   } catch (failure) {
     state.failure = failure;
+    state.isOld = true;
   } finally {
     isAsking = false;
+    clearTimeout(late);
   }
   state.at = Date.now();
   rounds += 1;
-  for (const listener of listeners) listener();
+  tell();
   if (!document.hidden) timer = setTimeout(round, EVERY_MS);
 }
 
-async function look() {
-  if (state.store === null) state.store = (await ask("/state/stores")).data.stores[0].name;
+const tell = () => listeners.forEach((listener) => listener());
+
+function grow() {
+  state.isOld = true;
+  tell();
+}
+
+const poll = (path) => ask(path, { timeoutMs: TIMEOUT_MS });
+
+async function look(answered) {
+  if (state.store === null) state.store = (await poll("/state/stores")).data.stores[0].name;
   const name = encodeURIComponent(state.store);
   if (state.metadata === null || rounds % METADATA_EVERY === 0 || state.failure) {
-    state.metadata = (await ask(`/state/instances/${name}`)).data;
+    state.metadata = (await poll(`/state/instances/${name}`)).data;
   }
-  const { pods, silent } = (await ask(`/state/status/${name}`)).data;
+  const { pods, silent } = (await poll(`/state/status/${name}`)).data;
   note(state.pods, pods);
   state.pods = pods;
   state.silent = silent;
+  state.answeredAt = Date.now();
+  state.isOld = false;
+  answered();
+  tell();
   await lookAtBatches(name);
 }
 
@@ -68,7 +89,7 @@ async function lookAtBatches(name) {
   const newest = state.batches.at(-1)?.sequence ?? 0;
   const after = state.batches.length && Math.max(...sequences()) < newest ? 0 : newest;
   try {
-    const found = (await ask(`/state/batches/${name}?after=${after}`)).data;
+    const found = (await ask(`/state/batches/${name}?after=${after}`, { timeoutMs: OLD_MS })).data;
     state.writers = found.writers;
     const since = Date.now() - KEPT_MS;
     state.batches = [...state.batches.filter((one) => one.sequence <= after), ...found.batches].filter((one) => one.committedAtMs > since);

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
-import { Told, clock, plural } from "./shown.js";
+import { Told, Waiting, clock, plural } from "./shown.js";
 
 const EVERY_MS = 1000;
 const ROWS_EVERY_MS = 2000;
@@ -57,7 +57,7 @@ function stateOf({ metadata, pods }) {
 }
 
 function Followed({ mode, text, definition, state }) {
-  const [shown, setShown] = useState({ rows: null, changes: [], failure: null, asked: 0, unchanged: 0 });
+  const [shown, setShown] = useState({ rows: null, changes: [], failure: null, asked: 0, unchanged: 0, isAsking: false });
   const held = useRef({ etag: null, state: null, body: null, rows: new Map(), changed: new Map() });
   const [isOn, setOn] = useState(true);
   const newest = useRef(state);
@@ -69,10 +69,11 @@ function Followed({ mode, text, definition, state }) {
     let isOver = false;
     const round = async () => {
       const { path, hasTag } = pathOf(mode, text, definition);
+      setShown((old) => ({ ...old, isAsking: true }));
       const result = await look(path, hasTag, newest.current, held.current);
       if (isOver) return;
       setShown((old) => ({
-        rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
+        isAsking: false, rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
         changes: [...(result.changes ?? []), ...old.changes].slice(0, CHANGES_MAX),
       }));
       if (!document.hidden) timer = setTimeout(round, hasTag ? EVERY_MS : ROWS_EVERY_MS);
@@ -96,6 +97,7 @@ function Followed({ mode, text, definition, state }) {
       <p><b>${text}</b> <button onClick=${() => setOn(!isOn)} aria-pressed=${isOn ? "false" : "true"}>${isOn ? "Pause" : "Go on"}</button>
         <span class="quiet"> asked ${plural(shown.asked, "time")}, ${shown.unchanged} without a new state</span></p>
       <${Told} failure=${failure} />
+      ${isOn && shown.isAsking && html`<${Waiting} />`}
       ${rows && (rows.length ? html`<${Table} rows=${rows} changed=${(row) => held.current.changed.get(identity(row)) ?? ""} />` : html`<p class="quiet">Nothing is there now.</p>`)}
     </section>
     <section class="card" aria-labelledby="changes"><h2 id="changes">Changes</h2>

@@ -3,7 +3,7 @@
 import { h, html, render, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Failure, hasToken, redeemCode, setToken } from "./api.js";
 import { startFeed, useFeed } from "./feed.js";
-import { TIMES, setTimes, timesNow, useTimes } from "./shown.js";
+import { TIMES, clock, setTimes, timesNow, useTimes } from "./shown.js";
 import { Overview } from "./overview.js";
 import { Partitions } from "./partitions.js";
 import { Ask } from "./ask.js";
@@ -46,7 +46,7 @@ function App() {
     <main id="content" tabindex="-1">
       <h1>${title}</h1>
       <${Trouble} feed=${feed} />
-      ${feed.metadata ? h(View, { given: at.given, feed }) : !feed.failure && html`<p class="quiet">Asking the pod ...</p>`}
+      ${feed.metadata ? html`<div class=${feed.isOld && ["overview", "partitions"].includes(at.view) ? "old" : ""}>${h(View, { given: at.given, feed })}</div>` : !feed.failure && html`<p class="quiet">Asking the pod ...</p>`}
     </main>
     <footer class="quiet">Served by ${location.host}. <a href="/openapi.json">The API</a></footer>`;
 }
@@ -59,12 +59,13 @@ function skip(event) {
 // What keeps the page from being up to date: a missing token or right, or a pod that is away.
 function Trouble({ feed }) {
   const failure = feed.failure;
-  if (!failure) return null;
+  if (!failure && !feed.isOld) return null;
   return html`
     <section class="trouble">
-      <p class="failure" role="alert">${failure.message}</p>
-      ${failure.status === 401 && html`<${TokenForm} />`}
-      ${failure.status === 0 && html`<${OtherPods} metadata=${feed.metadata} />`}
+      <p class="failure" role="alert">${failure ? failure.message : `The pod at ${location.host} has not answered for two seconds.`}</p>
+      ${feed.answeredAt !== null && html`<p>Its last answer came at <time>${clock(feed.answeredAt)}</time>: the page shows the figures of then, not of now.</p>`}
+      ${failure?.status === 401 && html`<${TokenForm} />`}
+      ${failure?.status === 0 && html`<${OtherPods} metadata=${feed.metadata} />`}
     </section>`;
 }
 

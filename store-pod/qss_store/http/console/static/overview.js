@@ -44,13 +44,13 @@ function checksOf({ pods, silent }, partitions) {
 function Checks({ feed, partitions }) {
   const checks = checksOf(feed, partitions);
   const serving = checks[0][1];
-  const word = !serving ? "Not serving" : checks.every(([, holds]) => holds) ? "Serving" : "Serving, with findings";
+  const word = feed.isOld ? `Not known${feed.answeredAt === null ? "" : ` since ${clock(feed.answeredAt)}`}` : !serving ? "Not serving" : checks.every(([, holds]) => holds) ? "Serving" : "Serving, with findings";
   return html`
     <section class="card" aria-labelledby="checks">
-      <h2 id="checks">Status: <span class=${serving ? "good" : "bad"}>${word}</span></h2>
+      <h2 id="checks">Status: <span class=${serving && !feed.isOld ? "good" : "bad"}>${word}</span></h2>
       <ul class="checks">${checks.map(([name, holds, why]) => html`
-        <li><span class=${holds ? "good" : "bad"} aria-hidden="true">${holds ? "✓" : "✗"}</span>
-          <b>${name}</b> <span class="sr">${holds ? "holds:" : "does not hold:"}</span> ${why}</li>`)}</ul>
+        <li><span class=${feed.isOld ? "quiet" : holds ? "good" : "bad"} aria-hidden="true">${feed.isOld ? "?" : holds ? "✓" : "✗"}</span>
+          <b>${name}</b> <span class="sr">${feed.isOld ? "" : holds ? "holds:" : "does not hold:"}</span> ${feed.isOld && "was: "}${why}</li>`)}</ul>
     </section>`;
 }
 

@@ -14,7 +14,7 @@ export function Partitions({ feed }) {
       <span class="key active">A active</span> <span class="key standby">S standby</span> <span class="key learner">L learner</span>
       <span class="key away">away</span></p>
     <div class="map">
-      ${instances.map((one) => html`<${Pod} key=${one.pod} name=${one.pod} instance=${one} status=${feed.pods[one.pod]} silent=${feed.silent[one.pod]}
+      ${instances.map((one) => html`<${Pod} key=${one.pod} name=${one.pod} instance=${one} status=${feed.pods[one.pod]} silent=${feed.silent[one.pod]} isOld=${feed.isOld}
         assignment=${assignment} answering=${answering} choose=${(number) => setChosen({ pod: one.pod, number })} />`)}
     </div>
     <section aria-labelledby="events"><h2 id="events">Changes</h2>
@@ -24,11 +24,11 @@ export function Partitions({ feed }) {
     ${chosen && html`<${Replica} ...${chosen} feed=${feed} close=${() => setChosen(null)} />`}`;
 }
 
-function Pod({ name, instance, status, silent, assignment, answering, choose }) {
+function Pod({ name, instance, status, silent, isOld, assignment, answering, choose }) {
   const roles = status ? Object.values(status.replicas).map((one) => one.role) : [];
   const number = (role) => roles.filter((one) => one === role).length;
   const told = status
-    ? `${number("active")} active, ${number("standby")} standby${status.isLeaving ? ", leaving" : status.ready ? "" : ", not ready"}`
+    ? `${isOld ? "was: " : ""}${number("active")} active, ${number("standby")} standby${status.isLeaving ? ", leaving" : status.ready ? "" : ", not ready"}`
     : (silent ?? "has not answered yet");
   const size = status ? Object.values(status.replicas).reduce((sum, one) => sum + one.dataBytes, 0) : null;
   return html`
@@ -37,7 +37,7 @@ function Pod({ name, instance, status, silent, assignment, answering, choose }) 
       <p class="quiet">${told}${size !== null && `, ${bytes(size)}`}${status?.volume && `, ${bytes(status.volume.roomBytes)} free`}</p>
       <ul class="cells">
         ${assignment.map((one) => html`<${Cell} key=${one.partition} number=${one.partition} pod=${name} ordinal=${instance.ordinal}
-          replica=${status?.replicas[one.partition]} configuration=${one} taken=${takenOver(answering, one)} choose=${choose} />`)}
+          replica=${status?.replicas[one.partition]} configuration=${one} isOld=${isOld} taken=${takenOver(answering, one)} choose=${choose} />`)}
       </ul>
     </section>`;
 }
@@ -46,7 +46,7 @@ function Pod({ name, instance, status, silent, assignment, answering, choose }) 
 const takenOver = (answering, { partition, epoch }) =>
   answering.some((pod) => pod.replicas[partition]?.role === "active" && pod.replicas[partition].epoch >= epoch);
 
-function Cell({ number, ordinal, replica, configuration, taken, choose }) {
+function Cell({ number, ordinal, replica, configuration, isOld, taken, choose }) {
   const role = replica?.role ?? null;
   const before = useRef(undefined);
   const [flash, setFlash] = useState(0);
@@ -61,13 +61,14 @@ function Cell({ number, ordinal, replica, configuration, taken, choose }) {
     const was = configuration.active === ordinal && !taken ? "active" : "replica";
     return html`<li class="cell away"><span class="sr">partition ${number}, ${was}, away</span><span aria-hidden="true"><span class="number">${number}</span><br />away</span></li>`;
   }
+  const was = isOld ? "was " : "";
   const lag = replica.lagOffsets > 0 ? `${count(replica.lagOffsets)} behind` : replica.lagSeconds === null ? "not level" : "level";
-  const label = `partition ${number}, ${role}, epoch ${replica.epoch}, ${replica.state}, ${lag}, ${bytes(replica.dataBytes)}`;
+  const label = `partition ${number}, ${was}${role}, epoch ${replica.epoch}, ${replica.state}, ${lag}, ${bytes(replica.dataBytes)}`;
   return html`
-    <li class=${`cell ${role} ${replica.state} ${flash ? `flash${flash % 2}` : ""}`}>
+    <li class=${`cell ${isOld ? "" : role} ${replica.state} ${flash ? `flash${flash % 2}` : ""}`}>
       <button onClick=${() => choose(number)} aria-label=${label}>
-        <span class="number">${number}</span> <b>${LETTERS[role] ?? "?"}</b>
-        <small>epoch ${replica.epoch}</small><small>${replica.state === "serving" ? lag : replica.state}</small><small>${bytes(replica.dataBytes)}</small>
+        <span class="number">${number}</span> <b>${was}${LETTERS[role] ?? "?"}</b>
+        <small>epoch ${replica.epoch}</small><small>${was}${replica.state === "serving" ? lag : replica.state}</small><small>${bytes(replica.dataBytes)}</small>
       </button>
     </li>`;
 }
@@ -77,6 +78,7 @@ function Replica({ pod, number, feed, close }) {
   useEffect(() => dialog.current.showModal(), []);
   const replica = feed.pods[pod]?.replicas[number];
   const facts = replica && [
+    feed.isOld && ["As of", clock(feed.answeredAt)],
     ["Role", replica.role], ["State", replica.state], ["Epoch", replica.epoch],
     ["Applied offset", count(replica.appliedOffset)], ["End of the log", count(replica.endOffset)],
     ["Behind", `${plural(replica.lagOffsets, "entry", "entries")}, ${replica.lagSeconds === null ? "never level since it started" : duration(replica.lagSeconds * 1000)}`],
@@ -87,7 +89,7 @@ function Replica({ pod, number, feed, close }) {
   return html`
     <dialog ref=${dialog} onClose=${close} aria-labelledby="replica">
       <h2 id="replica">Partition ${number} on ${pod}</h2>
-      ${facts ? html`<dl>${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>` : html`<p>The pod does not have it any more, or does not answer.</p>`}
+      ${facts ? html`<dl>${facts.filter(Boolean).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>` : html`<p>The pod does not have it any more, or does not answer.</p>`}
       <form method="dialog"><button>Close</button></form>
     </dialog>`;
 }

@@ -66,6 +66,16 @@ export const plural = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many
 
 export const Told = ({ failure }) => failure && html`<p class="failure" role="alert">${failure.message}</p>`;
 
+// Says after two seconds that an answer is awaited.
+export function Waiting() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds((n) => n + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return seconds >= 2 && html`<p class="waiting" role="status">Waiting for the answer for ${seconds} s ...</p>`;
+}
+
 export const Bar = ({ label, done, total, unit = count }) => {
   const share = total > 0 ? done / total : 0;
   return html`<label class="progress"><span>${label}</span>
