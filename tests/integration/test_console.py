@@ -58,8 +58,19 @@ def test_the_page_is_small_and_loads_nothing_from_elsewhere() -> None:
 
 async def test_the_console_can_be_switched_off(start_cluster: StartCluster, api: MakeApi) -> None:
     pod = api(await start_cluster(engine="memory", settings=Settings(console=0)))
-    for path in ("/console", "/console/", "/console/main.js"):
-        (await pod.get(path)).problem(404, "PATH_NOT_FOUND")
+    for path in ("/", "/console", "/console/", "/console/main.js"):
+        (await pod.get(path, Accept="text/html")).problem(404, "PATH_NOT_FOUND")
+
+
+async def test_the_printed_address_leads_a_browser_to_the_page(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    pod = api(await start_cluster(engine="memory"))
+    browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+    led = await pod.get("/", Accept=browser)
+    assert led.body == console_files()["index.html"].body
+    problem = (await pod.get("/")).problem(404, "PATH_NOT_FOUND")
+    assert "/console/" in problem["detail"]
 
 
 async def test_its_files_need_no_token_and_what_it_asks_does(

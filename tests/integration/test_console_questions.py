@@ -170,6 +170,57 @@ def test_a_pod_that_hangs_is_not_called_serving(browser: Browser, tmp_path: Path
         watched.check()
 
 
+def test_wrong_links_are_told_and_times_stay_in_the_link(
+    browser: Browser, words: PodCluster
+) -> None:
+    base = f"{words.url}/console/#"
+    with opened(browser, f"{base}/nope") as watched:
+        page = watched.page
+        alert = page.get_by_role("alert")
+        expect(alert).to_have_text('The page has no view "nope": this is the overview.')
+        for kind in ("windows", "nonsense"):
+            page.goto(f"{base}/ask?kind={kind}&key=k01")
+            expect(alert).to_contain_text(f'KeyValue has no question "{kind}"')
+            expect(page.get_by_text("The answer comes here.")).to_be_visible()
+        page.goto(f"{base}/ask?kind=get&key=k01&times=millis")
+        rows = page.get_by_role("region", name="Rows")
+        expect(rows.locator("tbody")).to_have_text("k0111000")
+        expect(alert).to_have_count(0)
+        page.get_by_label("Times").select_option("local")
+        assert page.url.endswith("times=local")
+        page.get_by_role("link", name="Live", exact=True).click()
+        expect(page).to_have_url(re.compile(r"#/live\?times=local$"))
+        page.reload()
+        expect(page.get_by_label("Times")).to_have_value("local")
+        watched.check()
+
+
+def test_odd_keys_and_large_values_are_shown(browser: Browser, tmp_path: Path) -> None:
+    with PodCluster(tmp_path, partitions=1) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            many = [Record(f"p{number:03}", number) for number in range(101)]
+            odd = [Record(" a  b\nc ", 1), Record("huge", "x" * 150_000)]
+            job.write([*many, *odd])
+        with opened(browser, f"{cluster.url}/console/#/ask?kind=range&to=b") as watched:
+            page = watched.page
+            rows = page.get_by_role("region", name="Rows").locator("tbody tr")
+            expect(rows).to_contain_text("␣a␣␣b↵c␣")
+            page.goto(f"{cluster.url}/console/#/ask?kind=get&key=huge")
+            expect(rows).to_contain_text("huge")
+            page.get_by_role("tab", name="JSON").click()
+            panel = page.get_by_role("tabpanel")
+            expect(panel).to_contain_text(re.compile("The first 100.000 of 150"))
+            page.get_by_role("button", name="Show all").click()
+            assert len(panel.inner_text()) > 150_000
+            page.goto(f"{cluster.url}/console/#/live?mode=prefix&of=p")
+            expect(rows).to_have_count(100)
+            expect(page.get_by_text("The first 100 rows; more are there")).to_be_visible()
+            page.goto(f"{cluster.url}/console/#/live?mode=prefix&of=p00")
+            expect(rows).to_have_count(10)
+            expect(page.get_by_text("more are there")).to_have_count(0)
+            watched.check()
+
+
 # --- Every option
 
 KEYED = {"key": "-k", "partition": "3"}

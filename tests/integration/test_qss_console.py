@@ -50,6 +50,7 @@ def test_a_pod_without_a_console_is_told(tmp_path: Path, terminal: Terminal) -> 
         done = terminal.run("console", "words", "--no-browser", "--url", cluster.url)
     assert (done.code, done.out) == (3, "")
     assert "has no console: its store says spec.access.console: false" in done.err
+    assert "QSS_CONSOLE=0" in done.err.replace("\n", " ")
 
 
 def test_without_a_name_the_store_has_to_be_the_only_one(

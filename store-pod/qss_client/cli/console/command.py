@@ -71,8 +71,8 @@ def _with_console(http: SyncHttp, urls: Iterable[str], timeout_s: float) -> str:
             http.request("GET", f"{url}/console/", timeout_s=timeout_s)
         except PathNotFoundError as error:
             raise PathNotFoundError(
-                f"{url} has no console: its store says spec.access.console: false, or its pods are "
-                "of a version without one"
+                f"{url} has no console: its store says spec.access.console: false, the pod's "
+                "environment says QSS_CONSOLE=0, or the pod is of a version without one"
             ) from error
         except StoreError as error:
             failure = error

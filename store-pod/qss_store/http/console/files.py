@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from qss_core.errors import PathNotFoundError
 
 CONSOLE_ROUTE = "/console/{file}"
-OPEN_ROUTES = frozenset({"/console", CONSOLE_ROUTE})
+OPEN_ROUTES = frozenset({"/", "/console", CONSOLE_ROUTE})
 _STATIC = Path(__file__).parent / "static"
 _PAGE = "index.html"
 _TYPES = {
@@ -83,8 +83,19 @@ async def _to_page(_: web.Request) -> web.Response:
     return web.Response(status=308, headers={hdrs.LOCATION: "/console/"})
 
 
+async def _to_page_for_persons(request: web.Request) -> web.Response:
+    """Leads a browser to the page; a program gets the problem of an unknown path."""
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        raise PathNotFoundError(
+            "there is no /: the paths are in /openapi.json, a page at /console/"
+        )
+    headers = {hdrs.LOCATION: "/console/", hdrs.VARY: hdrs.ACCEPT}
+    return web.Response(status=302, headers=headers)
+
+
 def add_console(app: web.Application) -> None:
-    """Serves the console below `/console/`."""
+    """Serves the console below `/console/`, and leads a browser at `/` to it."""
     console_files()
+    app.router.add_get("/", _to_page_for_persons)
     app.router.add_get("/console", _to_page)
     app.router.add_get("/console/{file:.*}", _get)

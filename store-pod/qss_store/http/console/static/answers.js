@@ -1,11 +1,12 @@
 // Shows an answer: rows as a table, on a time axis or as JSON; each partition's state; how it was answered.
 
-import { html, useState } from "./vendor/htm-preact-3.1.1.js";
+import { html, useMemo, useState } from "./vendor/htm-preact-3.1.1.js";
 import { toJson } from "./api.js";
 import { Timeline, spansOf } from "./timeline.js";
-import { count, duration, isTimeColumn, plural, time } from "./shown.js";
+import { Marked, count, duration, isTimeColumn, plural, time } from "./shown.js";
 
 const COLUMNS_MAX = 24;
+const JSON_SHOWN = 100000;
 
 // The answer of any request in one form: {rows, partitions: [[number, part]], cursor, scalar}.
 export function normalized(answer) {
@@ -75,10 +76,19 @@ export function Answer({ answer }) {
     <div role="tabpanel" id="answer-panel" aria-labelledby=${`tab-${tab}`}>
       ${tab === "table" && html`<${Table} rows=${found.rows} />`}
       ${tab === "time" && html`<${Timeline} rows=${found.rows} />`}
-      ${tab === "json" && html`<pre class="scroll" tabindex="0">${toJson(answer.data, 2)}</pre>`}
+      ${tab === "json" && html`<${Json} key=${answer.ms} data=${answer.data} />`}
       ${tab === "parts" && html`<${Parts} partitions=${found.partitions} />`}
       ${tab === "how" && found.partitions.map(([number, part]) => part.executionInfo && html`<${Waterfall} key=${number} number=${number} part=${part} />`)}
     </div>`;
+}
+
+function Json({ data }) {
+  const [isWhole, setWhole] = useState(false);
+  const text = useMemo(() => toJson(data, 2), [data]);
+  const isCut = !isWhole && text.length > JSON_SHOWN;
+  return html`
+    ${isCut && html`<p>The first ${count(JSON_SHOWN)} of ${count(text.length)} characters. <button onClick=${() => setWhole(true)}>Show all</button></p>`}
+    <pre class="scroll" tabindex="0">${isCut ? text.slice(0, JSON_SHOWN) : text}</pre>`;
 }
 
 export function Table({ rows, changed = () => "" }) {
@@ -88,7 +98,7 @@ export function Table({ rows, changed = () => "" }) {
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label="Rows"><table>
       <thead><tr>${columns.map(([name, get]) => html`<th class=${isNumber(name, get) ? "num" : ""}>${name.replace(/^value\./, "")}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr class=${changed(row)}>${columns.map(([name, get]) => html`<td class=${isNumber(name, get) ? "num" : ""}>${cell(name, get(row))}</td>`)}</tr>`)}</tbody>
+      <tbody>${rows.map((row) => html`<tr class=${changed(row)}>${columns.map(([name, get]) => html`<td class=${isNumber(name, get) ? "num" : ""}><${Marked} text=${cell(name, get(row))} /></td>`)}</tr>`)}</tbody>
     </table></div>`;
 }
 

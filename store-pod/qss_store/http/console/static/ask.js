@@ -6,7 +6,7 @@ import { openApi } from "./feed.js";
 import { Answer } from "./answers.js";
 import { asCommand, asCurl, asPython } from "./elsewhere.js";
 import { KINDS, fieldOf, kindsOf, missingOf, requestOf } from "./questions.js";
-import { Told, Waiting } from "./shown.js";
+import { Told, Waiting, linkTo } from "./shown.js";
 
 const ASK_MS = 15000;
 const NOTHING = { link: null, pages: [], failure: null, asked: null };
@@ -28,9 +28,10 @@ export function Ask({ given, feed }) {
   const { definition } = feed.metadata;
   const kinds = kindsOf(definition.type);
   const asked = given.get("kind");
-  const kindName = kinds.some(([name]) => name === asked) ? asked : kinds[0][0];
+  const isKnown = asked === null || kinds.some(([name]) => name === asked);
+  const kindName = isKnown && asked !== null ? asked : kinds[0][0];
   const link = given.toString();
-  const fromLink = useMemo(() => linked(given), [link]);
+  const fromLink = useMemo(() => (isKnown ? linked(given) : null), [link]);
   const [values, setValues] = useState(fromLink ?? startOf(kindName));
   const [shown, setShown] = useState(NOTHING);
   const [isAsking, setAsking] = useState(false);
@@ -55,7 +56,7 @@ export function Ask({ given, feed }) {
 
   const choose = (name) => {
     kept.current = { ...startOf(name), ...(values.key && KINDS[name].fields.includes("key") ? { key: values.key } : {}) };
-    location.hash = `#/ask?kind=${name}`;
+    location.hash = linkTo("ask", `kind=${name}`);
   };
   const set = (name, value) => setValues((old) => ({ ...old, [name]: value }));
 
@@ -77,11 +78,12 @@ export function Ask({ given, feed }) {
     event.preventDefault();
     const next = `kind=${kindName}&${new URLSearchParams(Object.entries(values).filter(([, value]) => value !== ""))}`;
     if (next === link) send(values, null, []);
-    else location.hash = `#/ask?${next}`;
+    else location.hash = linkTo("ask", next);
   };
   const answer = pages.at(-1);
   const cursor = answer?.data?.cursor;
   return html`
+    ${!isKnown && html`<p class="failure" role="alert">A store of type ${definition.type} has no question "${asked.slice(0, 80)}": choose one from the list.</p>`}
     <div class="ask">
       <form class="card" onSubmit=${submit} aria-label="The question">
         <label class="field">Question

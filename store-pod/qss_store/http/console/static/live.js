@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
-import { Told, Waiting, clock, plural } from "./shown.js";
+import { Marked, Told, Waiting, clock, linkTo, plural } from "./shown.js";
 
 const EVERY_MS = 1000;
 const ROWS_EVERY_MS = 2000;
@@ -36,7 +36,7 @@ export function Live({ given, feed }) {
   }, [followed, mode]);
   const submit = (event) => {
     event.preventDefault();
-    location.hash = `#/live?mode=${chosen}&of=${segment(text)}`;
+    location.hash = linkTo("live", `mode=${chosen}&of=${segment(text)}`);
   };
   return html`
     <form class="card row" onSubmit=${submit} aria-label="What to follow">
@@ -57,7 +57,7 @@ function stateOf({ metadata, pods }) {
 }
 
 function Followed({ mode, text, definition, state }) {
-  const [shown, setShown] = useState({ rows: null, changes: [], failure: null, asked: 0, unchanged: 0, isAsking: false });
+  const [shown, setShown] = useState({ rows: null, hasMore: false, changes: [], failure: null, asked: 0, unchanged: 0, isAsking: false });
   const held = useRef({ etag: null, state: null, body: null, rows: new Map(), changed: new Map() });
   const [isOn, setOn] = useState(true);
   const newest = useRef(state);
@@ -73,7 +73,7 @@ function Followed({ mode, text, definition, state }) {
       const result = await look(path, hasTag, newest.current, held.current);
       if (isOver) return;
       setShown((old) => ({
-        isAsking: false, rows: result.rows ?? old.rows, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
+        isAsking: false, rows: result.rows ?? old.rows, hasMore: result.hasMore ?? old.hasMore, failure: result.failure ?? null, asked: old.asked + (result.isIdle ? 0 : 1), unchanged: old.unchanged + (result.isSame ? 1 : 0),
         changes: [...(result.changes ?? []), ...old.changes].slice(0, CHANGES_MAX),
       }));
       if (!document.hidden) timer = setTimeout(round, hasTag ? EVERY_MS : ROWS_EVERY_MS);
@@ -94,10 +94,11 @@ function Followed({ mode, text, definition, state }) {
   const { rows, changes, failure } = shown;
   return html`
     <section class="card" aria-label="The followed rows">
-      <p><b>${text}</b> <button onClick=${() => setOn(!isOn)} aria-pressed=${isOn ? "false" : "true"}>${isOn ? "Pause" : "Go on"}</button>
+      <p><b><${Marked} text=${text} /></b> <button onClick=${() => setOn(!isOn)} aria-pressed=${isOn ? "false" : "true"}>${isOn ? "Pause" : "Go on"}</button>
         <span class="quiet"> asked ${plural(shown.asked, "time")}, ${shown.unchanged} without a new state</span></p>
       <${Told} failure=${failure} />
       ${isOn && shown.isAsking && html`<${Waiting} />`}
+      ${shown.hasMore && html`<p class="quiet">The first ${ROWS_MAX} rows; more are there, which the page does not follow.</p>`}
       ${rows && (rows.length ? html`<${Table} rows=${rows} changed=${(row) => held.current.changed.get(identity(row)) ?? ""} />` : html`<p class="quiet">Nothing is there now.</p>`)}
     </section>
     <section class="card" aria-labelledby="changes"><h2 id="changes">Changes</h2>
@@ -120,7 +121,7 @@ async function look(path, hasTag, state, held) {
   if (answer.status === 304) return { isSame: true };
   held.etag = answer.headers.get("ETag");
   held.state = state;
-  return compared(answer.data.rows ?? [answer.data], held);
+  return { hasMore: Boolean(answer.data.cursor), ...compared(answer.data.rows ?? [answer.data], held) };
 }
 
 // The rows, and a sentence for each that is new, changed or gone since the last look.

@@ -3,7 +3,7 @@
 import { h, html, render, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Failure, hasToken, redeemCode, setToken } from "./api.js";
 import { startFeed, useFeed } from "./feed.js";
-import { TIMES, clock, setTimes, timesNow, useTimes } from "./shown.js";
+import { TIMES, clock, linkTo, setTimes, timesNow, useTimes } from "./shown.js";
 import { Overview } from "./overview.js";
 import { Partitions } from "./partitions.js";
 import { Ask } from "./ask.js";
@@ -13,7 +13,11 @@ const VIEWS = { overview: ["Overview", Overview], partitions: ["Partitions", Par
 
 function place() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { view: path in VIEWS ? path : "overview", given: new URLSearchParams(query) };
+  const given = new URLSearchParams(query);
+  setTimes(given.get("times"));
+  given.delete("times");
+  const isKnown = Object.hasOwn(VIEWS, path);
+  return { view: isKnown ? path : "overview", given, unknown: isKnown || !path || path.startsWith("code=") ? null : path };
 }
 
 function App() {
@@ -29,22 +33,27 @@ function App() {
   useEffect(() => {
     document.title = `${title} - ${feed.store ?? "Queryable State"}`;
   }, [title, feed.store]);
+  const chooseTimes = (chosen) => {
+    setTimes(chosen);
+    history.replaceState(null, "", linkTo(at.view, at.given.toString()));
+  };
   return html`
     <a class="skip" href="#content" onClick=${skip}>To the content</a>
     <header class="top">
       <strong>${feed.store ?? "Queryable State"}</strong>
       <nav aria-label="Views">
         ${Object.entries(VIEWS).map(([name, [label]]) =>
-          html`<a href=${`#/${name}`} aria-current=${name === at.view ? "page" : undefined}>${label}</a>`)}
+          html`<a href=${linkTo(name)} aria-current=${name === at.view ? "page" : undefined}>${label}</a>`)}
       </nav>
       <label class="times">Times
-        <select value=${timesNow()} onChange=${(event) => setTimes(event.target.value)}>
+        <select value=${timesNow()} onChange=${(event) => chooseTimes(event.target.value)}>
           ${Object.entries(TIMES).map(([name, label]) => html`<option value=${name}>${label}</option>`)}
         </select>
       </label>
     </header>
     <main id="content" tabindex="-1">
       <h1>${title}</h1>
+      ${at.unknown && html`<p class="failure" role="alert">The page has no view "${at.unknown.slice(0, 80)}": this is the overview.</p>`}
       <${Trouble} feed=${feed} />
       ${feed.metadata ? html`<div class=${feed.isOld && ["overview", "partitions"].includes(at.view) ? "old" : ""}>${h(View, { given: at.given, feed })}</div>` : !feed.failure && html`<p class="quiet">Asking the pod ...</p>`}
     </main>

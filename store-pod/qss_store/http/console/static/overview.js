@@ -150,7 +150,7 @@ function made(box, data) {
     width: box.clientWidth, height: 170, legend: { show: false }, cursor: { show: false },
     scales: { x: { time: true } },
     axes: [
-      { ...axis, values: (_, at) => at.map((s) => clock(s * 1000).slice(0, 5)) },
+      { ...axis, incrs: [60, 120, 300, 600, 900], values: (_, at) => at.map((s) => clock(s * 1000).slice(0, 5)) },
       { ...axis, label: "rows/s", labelSize: 16, labelFont: "11px system-ui", size: 56, values: (_, at) => at.map((n) => (n >= 1000 ? `${n / 1000}k` : n)) },
       { ...axis, scale: "ms", side: 1, label: "latency ms", labelSize: 16, labelFont: "11px system-ui", grid: { show: false }, size: 56 },
     ],
@@ -169,7 +169,7 @@ function Writers({ feed }) {
     <section class="card" aria-labelledby="writers">
       <h2 id="writers">Writers</h2>
       ${feed.writers.length === 0 ? html`<p class="quiet">None has opened yet.</p>` : html`
-      <div class="scroll" tabindex="0" role="region" aria-label="Table of writers"><table>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of writers"><table class="wraps">
         <thead><tr><th>Name</th><th>State</th><th class="num">Last batch</th><th>Opened</th></tr></thead>
         <tbody>${feed.writers.map((one) => html`<tr key=${one.name}><td>${one.name}</td>
           <td>${one.silentS === null ? "closed" : `open, silent for ${duration(one.silentS * 1000)}`}</td>
@@ -191,7 +191,7 @@ function Positions({ partitions }) {
     <section class="card" aria-labelledby="positions">
       <h2 id="positions">Position of each source</h2>
       ${topics.size === 0 ? html`<p class="quiet">No batch has a position yet.</p>` : html`
-      <div class="scroll" tabindex="0" role="region" aria-label="Table of positions"><table>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of positions"><table class="wraps">
         <thead><tr><th>Source</th><th>Offset of each partition</th></tr></thead>
         <tbody>${[...topics].sort().map(([topic, offsets]) => html`<tr key=${topic}><td>${topic}</td>
           <td>${Object.entries(offsets).map(([number, offset]) => html`<span class="offset">${number}: ${count(offset)}</span> `)}</td></tr>`)}</tbody>

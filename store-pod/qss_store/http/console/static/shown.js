@@ -1,4 +1,4 @@
-// Shows numbers, sizes and times as texts. The way of times is kept in memory alone.
+// Shows numbers, sizes and times as texts. Links keep the way of times.
 
 import { html, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
 
@@ -8,11 +8,17 @@ const listeners = new Set();
 const TIME_COLUMNS = new Set(["timestamp", "windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo"]);
 
 export function setTimes(chosen) {
-  times = chosen in TIMES ? chosen : "utc";
+  times = Object.hasOwn(TIMES, chosen) ? chosen : "utc";
   for (const listener of listeners) listener();
 }
 
 export const timesNow = () => times;
+
+// The fragment of a view with its parameters, and with the way of times where it is not UTC.
+export function linkTo(view, parameters = "") {
+  const all = [parameters, times === "utc" ? "" : `times=${times}`].filter(Boolean).join("&");
+  return `#/${view}${all ? `?${all}` : ""}`;
+}
 
 export function useTimes() {
   const [, redraw] = useState(0);
@@ -74,6 +80,16 @@ export function Waiting() {
     return () => clearInterval(timer);
   }, []);
   return seconds >= 2 && html`<p class="waiting" role="status">Waiting for the answer for ${seconds} s ...</p>`;
+}
+
+const UNSEEN = /(\r\n|[\n\r\t]|^ +| +$| {2,})/;
+const SHOWN_MAX = 1000;
+
+// A text of one line, whose line ends, tabs and spaces at an edge or in a row are marked.
+export function Marked({ text }) {
+  const cut = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} …` : text;
+  const marked = (one) => one.replaceAll(" ", "␣").replaceAll("\t", "⇥").replace(/[\r\n]+/g, "↵");
+  return cut.split(UNSEEN).map((one, n) => (n % 2 ? html`<span class="mark">${marked(one)}</span>` : one));
 }
 
 export const Bar = ({ label, done, total, unit = count }) => {
