@@ -9,8 +9,11 @@ import select
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +109,30 @@ def test_a_file_is_taken_by_the_running_process(qss: Qss) -> None:
     assert stored(qss, LETTERS)["metadata"]["uid"] == before["metadata"]["uid"]
     until_taken(qss, LETTERS)
     assert done(qss, "apply", str(file)).out == "letters: unchanged\n"
+
+
+def test_the_console_is_switched_off_while_the_store_runs(qss: Qss) -> None:
+    def console() -> int:
+        """The status with which all pods answer; 0 while they differ or one is away."""
+        pods = qss.status(LETTERS)["status"]["endpoints"]["pods"]
+        found = {_status_of(f"{one['query']}/console/") for one in pods}
+        return found.pop() if len(found) == 1 else 0
+
+    wait_until(lambda: console() == HTTPStatus.OK, TIMEOUT_S)
+    access = {"authentication": "None", "console": False}
+    file = qss.write(manifest(LETTERS, **{**stored(qss, LETTERS)["spec"], "access": access}))
+    done(qss, "apply", str(file))
+    wait_until(lambda: console() == HTTPStatus.NOT_FOUND, TIMEOUT_S)
+
+
+def _status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5.0) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
 
 
 def test_a_file_of_a_store_that_was_never_started_changes_nothing(qss: Qss) -> None:

@@ -111,7 +111,10 @@ def test_a_file_is_loaded_once_and_a_changed_one_only_if_it_is_asked_for(
     first = qss.json(*given)
     assert (first["rows"], first["batches"], first["earlierRows"]) == (1, 1, 0)
     again = qss.run(*given)
-    assert "loaded 0 rows of once.ndjson into store words in 0 batches, 1 were there" in again.out
+    assert (
+        "loaded 0 rows of once.ndjson into store words in 0 batches, 1 were loaded before"
+        in again.out
+    )
     assert again.err == "the whole file was loaded before: --again loads it anew\n"
     assert qss.json("get", "words", "once")[0]["value"] == {"n": 1.50}
     file.write_text('{"key": "once", "value": 2}\n{"key": "twice", "value": null}\n')

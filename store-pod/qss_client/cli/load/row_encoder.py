@@ -146,8 +146,13 @@ class RowEncoder:
 
     def _encoded(self, cells: Cells, names: tuple[str, ...], serde: Serde) -> bytes | None:
         if len(names) == 1 and (names == self._value or names == self._columns.key):
+            cell = cells.get(names[0])
             try:
-                return _encode(cells.get(names[0]), serde)
+                if serde.name == "json" and isinstance(cell, Text):
+                    if names[0] in self._columns.texts:
+                        return _encode_json(str(cell))
+                    _check_looks_whole(cell)
+                return _encode(cell, serde)
             except StoreError as error:
                 raise MalformedRequestError(f'column "{names[0]}": {error.message}') from error
         return _encode_json({name: self._member(name, cells.get(name)) for name in names})
@@ -155,6 +160,10 @@ class RowEncoder:
     def _member(self, name: str, cell: Any) -> Any:
         if not isinstance(cell, Text) or name in self._columns.texts:
             return str(cell) if isinstance(cell, Text) else cell
+        try:
+            _check_looks_whole(cell)
+        except MalformedRequestError as error:
+            raise MalformedRequestError(f'column "{name}": {error.message}') from error
         return msgspec.Raw(cell.encode()) if _is_json(cell) else str(cell)
 
     def _partition(self, cell: Any) -> int:
@@ -208,6 +217,14 @@ def _encode_text(text: str, serde: Serde) -> bytes:
     if serde.name == "json":
         return encode_text(text) if _is_json(text) else _encode_json(str(text))
     return serde.encode(serde.from_json(json.loads(text) if _is_json(text) else str(text)))
+
+
+def _check_looks_whole(text: Text) -> None:
+    """Raises MalformedRequestError for a field that begins as an object or array and is none."""
+    if text.lstrip().startswith(("{", "[")) and not _is_json(text):
+        raise MalformedRequestError(
+            "it begins as JSON and is none: mend it, or take the column as texts (--text)"
+        )
 
 
 def _is_json(text: str) -> bool:

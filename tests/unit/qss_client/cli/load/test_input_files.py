@@ -48,10 +48,50 @@ def test_a_row_of_csv_has_the_line_on_which_it_begins(tmp_path: Path) -> None:
         (2, {"key": "a\nb", "value": "1"}),
         (5, "it has 3 fields, the header has 2"),
         (6, {"key": "d\n\n", "value": "2"}),
-        (9, "it has 1 fields, the header has 2"),
+        (9, "it has 1 field, the header has 2"),
         (10, r"it is no UTF-8: b'\xff'"),
         (11, {"key": "f", "value": "3"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b'key,value\nz,1\na,"abc\nb,2\nc,3\n', 3),
+        (b'key,value\na,"abc', 2),
+        (b'key,value\na,"', 2),
+        (b'key,value\na,"say ""hi"" \n', 2),
+        (b'key\n"abc\n', 2),
+    ],
+)
+def test_a_quote_that_nothing_ends_is_no_row(data: bytes, line: int, tmp_path: Path) -> None:
+    problem = "a field begins with a quote, and no quote ends it"
+    assert told(CsvFile(written(tmp_path, data)))[-1] == (line, problem)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ('"abc\nb"', "abc\nb"),
+        ('""', ""),
+        ('5"', '5"'),
+        ('"a"""', 'a"'),
+        ('""""', '"'),
+        ('x"y', 'x"y'),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_field_at_the_end_of_the_file_is_whole(
+    field: str, value: str, end: str, tmp_path: Path
+) -> None:
+    found = told(CsvFile(written(tmp_path, f"key,value\na,{field}{end}".encode())))
+    assert found == [(2, {"key": "a", "value": value})]
+
+
+def test_a_line_that_is_too_long_is_told_with_the_limit(tmp_path: Path) -> None:
+    path = written(tmp_path, b"key,value\na," + b"x" * (33 << 20) + b"\n")
+    with pytest.raises(MalformedRequestError, match="a row has more than 16 MiB"):
+        CsvFile(path)
 
 
 def test_the_last_lines_of_csv_may_be_no_rows(tmp_path: Path) -> None:
@@ -111,6 +151,10 @@ def test_the_format_is_that_of_the_suffix_or_the_given_one() -> None:
     assert format_of(Path("a.CSV"), None) is FileFormat.CSV
     assert format_of(Path("a.jsonl"), None) is FileFormat.NDJSON
     assert format_of(Path("a.txt"), FileFormat.PARQUET) is FileFormat.PARQUET
+    with pytest.raises(
+        MalformedRequestError, match=r"rows\.csv\.gz is compressed: unpack it first"
+    ):
+        format_of(Path("rows.csv.gz"), FileFormat.CSV)
     with pytest.raises(MalformedRequestError, match="--format csv, ndjson or parquet"):
         format_of(Path("a.txt"), None)
 

@@ -77,6 +77,16 @@ def test_json_is_stored_as_it_is_and_another_text_as_a_text() -> None:
     assert value_of("bytes", b"\x00") == b"\x00"
 
 
+def test_broken_json_is_refused_unless_the_column_has_texts() -> None:
+    rows = [{"key": Text("a"), "value": Text('{"n":')}]
+    for columns in (Columns(), Columns(value=("key", "value"))):
+        with pytest.raises(MalformedRequestError, match='"value": it begins as JSON and is none'):
+            encoded(make_definition(4), rows, columns)
+    (found,) = encoded(make_definition(4), rows, Columns(texts=frozenset({"value"})))
+    assert found["value"] == b'"{\\"n\\":"'
+    assert value_of("string", Text("{n}")) == b"{n}"
+
+
 @pytest.mark.parametrize("cell", [None, raw("null")])
 def test_null_deletes(cell: Any) -> None:
     assert value_of("json", cell) is None
