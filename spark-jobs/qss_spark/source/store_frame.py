@@ -31,8 +31,8 @@ def read_store(
     schema: the wanted columns, as `DataFrameReader.schema` takes them. options: those of the data
     source; `from_` is `from`. A filter narrows the read by `key = ...`, `key IN (...)`, ranges and
     prefixes of keys, and the start and end of windows and sessions; it is put directly on this
-    frame, not on a view or a selection of it. A filter with the current time narrows nothing. In Spark Connect nothing is narrowed. Raises
-    UnknownParameterError and the errors of discovery.
+    frame, not on a view or a selection of it. A filter with the current time narrows nothing, and
+    nothing is narrowed in Spark Connect. Raises UnknownParameterError and the errors of discovery.
     """
     given = {"store": store} | {name.rstrip("_"): str(one) for name, one in options.items()}
     check_names(given, READ_OPTIONS)
