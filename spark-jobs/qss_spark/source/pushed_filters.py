@@ -16,6 +16,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import serde_of
 from qss_core.text import encode_base64url
+from qss_core.times import time_of_text
 from qss_spark.options import KEY_OPTIONS, KEYS_MAX
 
 _WHOLE_NUMBERS = {"int16": 16, "int32": 32, "int64": 64}
@@ -43,7 +44,8 @@ def options_of(
 
     given: the user's own options. Where these choose keys or times, the predicates do not.
     """
-    names = {name.lower() for name in given}
+    texts = {name.lower(): text for name, text in given.items()}
+    names = set(texts)
     predicates = list(predicates)
     found: dict[str, str] = {}
     if not names & {name.lower() for name in KEY_OPTIONS[definition.row_type]}:
@@ -51,7 +53,7 @@ def options_of(
         found |= _options_of_keys(of_keys, definition, has_partitions="partitions" in names)
     found |= {
         name: text
-        for name, text in _options_of_times(predicates, definition).items()
+        for name, text in _options_of_times(predicates, definition, texts).items()
         if name.lower() not in names
     }
     return found
@@ -124,16 +126,19 @@ def _text_of(key: Any, serde: str) -> str:
 
 
 def _options_of_times(
-    predicates: Sequence[Predicate], definition: StoreDefinition
+    predicates: Sequence[Predicate], definition: StoreDefinition, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The bounds of windows' starts, or of sessions' starts and ends."""
+    """The bounds of windows' starts, or of sessions' starts and ends; `given` by small letters."""
     bounds: dict[str, int | None]
     if definition.row_type is StoreType.WINDOW:
         bounds = {
             "from": max(_bounds(predicates, WINDOW_START, _ABOVE), default=None),
             "to": min(_bounds(predicates, WINDOW_START, _BELOW), default=None),
         }
-        first, last = bounds["from"], bounds["to"]
+        first, last = (
+            time_of_text(name, given[name]) if name in given else bound
+            for name, bound in bounds.items()
+        )
         if first is not None and last is not None and first > last:
             return {}
     elif definition.row_type is StoreType.SESSION:

@@ -93,3 +93,7 @@ def test_what_the_user_has_chosen_stays() -> None:
     assert options_of(predicates, WINDOW, {"keyfrom": "a"}) == {"from": "5"}
     assert options_of(predicates, WINDOW, {"FROM": "3"}) == {"keys": '["a"]'}
     assert options_of(predicates, WINDOW, {"partitions": "3"}) == {"from": "5"}
+    assert options_of(predicates, WINDOW, {"to": "9"}) == {"keys": '["a"]', "from": "5"}
+    # A reversed range is an error of a read, and a filter without rows is none.
+    for end in ("4", "1970-01-01T00:00:00.004Z"):
+        assert options_of(predicates, WINDOW, {"To": end}) == {"keys": '["a"]'}
