@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qss_client.chunks.chunk import KEY_BYTES_MAX
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition, StoreType
@@ -66,6 +67,7 @@ def _options_of_keys(
     if serde not in ("string", "bytes", *_WHOLE_NUMBERS):
         return {}
     keys = _wanted_keys(predicates)
+    keys = None if keys is None else [one for one in keys if _can_be(one)]
     if keys is not None and len(keys) <= KEYS_MAX and not has_partitions:
         try:
             return {"keys": json.dumps([_json_of(key, serde) for key in keys])}
@@ -73,13 +75,24 @@ def _options_of_keys(
             return {}
     if definition.row_type in (StoreType.KEY_VALUE, StoreType.CUSTOM) and serde == "string":
         prefixes = [one.value for one in predicates if one.name == "StringStartsWith" and one.value]
+        prefixes = [one for one in prefixes if _can_be(one)]
         if prefixes:
             return {"prefix": max(prefixes, key=len)}
     is_of_keys = definition.row_type in (StoreType.KEY_VALUE, StoreType.CUSTOM)
     first, last = ("from", "to") if is_of_keys else ("keyFrom", "keyTo")
     lower, upper = _range(predicates, serde)
     texts = {first: lower, last: upper}
-    return {name: _text_of(key, serde) for name, key in texts.items() if key is not None}
+    return {
+        name: _text_of(key, serde)
+        for name, key in texts.items()
+        if key is not None and _can_be(key)
+    }
+
+
+def _can_be(key: Any) -> bool:
+    """Whether a key is short enough for a store: a read refuses a longer one."""
+    data = key.encode() if isinstance(key, str) else key
+    return not isinstance(data, bytes | bytearray) or len(data) <= KEY_BYTES_MAX
 
 
 def _wanted_keys(predicates: Sequence[Predicate]) -> list[Any] | None:
