@@ -4,6 +4,7 @@ A Window store that retains duplicates counts how often a row was written.
 """
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -212,6 +213,16 @@ def test_a_load_that_cannot_be_is_refused(qss: Terminal, tmp_path: Path) -> None
     assert "no column a" in qss.refused(2, *given, "--key", "a")
     assert "inside of the cluster" in qss.refused(2, *given, "--kube")
     assert qss.json(*given)["rows"] == 0
+
+
+def test_a_pipe_is_refused_because_a_file_is_read_twice(qss: Terminal) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        given = ("load", f"/dev/fd/{reading}", "-s", "words", "--format", "ndjson")
+        assert "is no regular file: qss load reads it twice" in qss.refused(2, *given)
+    finally:
+        os.close(reading)
 
 
 def test_a_load_looks_as_on_the_page(
