@@ -158,6 +158,18 @@ def test_a_batch_that_was_read_while_the_file_was_written_is_not_committed(
     assert sorted(json.loads(one)["key"] for one in found) == [f"w{length}-0", f"w{length}-1"]
 
 
+def test_a_large_batch_tells_its_progress(cluster: PodCluster, tmp_path: Path) -> None:
+    file = tmp_path / "large.ndjson"
+    row = '{{"key": "l{}", "value": "{}"}}\n'
+    file.write_text("".join(row.format(n, "x" * 7_000_000) for n in range(4)))
+    options = LoadOptions(path=file, format=FileFormat.NDJSON, columns=Columns())
+    to = ConnectionOptions(urls=(cluster.url,), store="words", shown=CredentialOptions())
+    told: list[str] = []
+    with closing(to.http()) as http:
+        load(http, to, options, RetryLimits(), lambda what, _: told.append(what))
+    assert told[-3:] == ["sent 3 rows of batch 0", "sent 4 rows of batch 0", "loaded 4 rows"]
+
+
 def test_what_csv_prints_is_loaded_as_it_was(qss: Terminal, tmp_path: Path) -> None:
     rows = [("plain", '"ten"'), ("number", "1"), ("object", '{"a": 1}'), ("empty", '""')]
     first = tmp_path / "first.ndjson"
