@@ -69,6 +69,10 @@ def load(
             "qss load sends rows to every pod of the store: run it inside of the cluster, with "
             "--url of the store's Service, instead of --kube"
         )
+    if not file.is_file():
+        raise MalformedRequestError(
+            f"{file} is no regular file: qss load reads it twice; write its rows into a file first"
+        )
     try:
         from qss_client.cli.load import loader
         from qss_client.cli.load.progress import Progress

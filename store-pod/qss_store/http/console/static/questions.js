@@ -129,6 +129,9 @@ function jsonOrText(text) {
 
 const quoted = (text) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
+// A link may come from anybody, and what is copied is run: other texts than numbers stay texts.
+const numeral = (text) => (/^\s*\d{1,15}(\.\d{1,15})?\s*$/.test(text) ? text.trim() : JSON.stringify(text));
+
 export function asCurl(request, withToken) {
   const parts = ["curl", "-s", quoted(location.origin + request.path)];
   if (withToken) parts.push("-H", '"Authorization: Bearer $TOKEN"');
@@ -148,9 +151,12 @@ const OF_SCANS = new Set(["scan", "windows", "sessions", "versions", "query"]);
 export function asCommand(kindName, values, definition, request, withToken) {
   const command = COMMANDS[kindName];
   const parts = ["qss", command, quoted(definition.name)];
-  if (kindName === "many") parts.push(...values.keys.split("\n").filter(Boolean).map(quoted));
-  else if (kindName === "query") parts.push(...queryWords(JSON.parse(request.body).query));
-  else if (KINDS[kindName].fields.includes("key")) parts.push(quoted(values.key ?? ""));
+  let words = [];
+  if (kindName === "many") words = values.keys.split("\n").filter(Boolean);
+  else if (kindName === "query") words = queryWords(JSON.parse(request.body).query);
+  else if (KINDS[kindName].fields.includes("key")) words = [values.key ?? ""];
+  const isLikeAnOption = words.some((word) => word.startsWith("-"));
+  if (!isLikeAnOption) parts.push(...words.map(quoted));
   for (const [name, value] of given(values, Object.keys(FLAGS))) {
     if (![...KINDS[kindName].fields, ...KINDS[kindName].options].includes(name)) continue;
     if (name === "partitions" && !["scan", "query"].includes(command)) continue;
@@ -159,16 +165,17 @@ export function asCommand(kindName, values, definition, request, withToken) {
     parts.push(FLAGS[name], quoted(value));
   }
   if (values.order === "DESCENDING" && command === "scan") parts.push("--descending");
-  else if (values.order && values.order !== "ANY" && WITH_ORDER.has(command) && kindName !== "version") parts.push("--order", values.order);
+  else if (values.order && values.order !== "ANY" && WITH_ORDER.has(command) && kindName !== "version") parts.push("--order", quoted(values.order));
   if (values.exact === "true" && command === "count") parts.push("--exact");
   if (values.requireActive === "true") parts.push("--require-active");
   if (values.executionInfo === "true" && command === "query") parts.push("--execution-info");
   parts.push("--url", location.origin);
   if (withToken) parts.push("--token-file", "TOKEN_FILE");
+  if (isLikeAnOption) parts.push("--", ...words.map(quoted));
   return parts.join(" ");
 }
 
-const queryWords = ({ type, ...rest }) => [type, ...Object.entries(rest).map(([name, value]) => quoted(`${name}=${typeof value === "string" ? value : toJson(value)}`))];
+const queryWords = ({ type, ...rest }) => [String(type), ...Object.entries(rest).map(([name, value]) => `${name}=${typeof value === "string" ? value : toJson(value)}`)];
 
 function python(value) {
   if (value === null || value === undefined) return "None";
@@ -191,7 +198,7 @@ function optionsOf(kindName, values) {
   const found = [];
   const names = { maxStaleness: "max_staleness_s", timeout: "timeout_s", requireActive: "require_active" };
   for (const [name, value] of given(values, ["requireActive", "maxStaleness", "timeout"])) {
-    if (KINDS[kindName].options.includes(name)) found.push(`${names[name]}=${name === "requireActive" ? "True" : value}`);
+    if (KINDS[kindName].options.includes(name)) found.push(`${names[name]}=${name === "requireActive" ? "True" : numeral(value)}`);
   }
   return found.length ? `ReadOptions(${found.join(", ")})` : "";
 }
@@ -201,8 +208,8 @@ function statement(kindName, values, definition, request, options) {
   const named = (pairs) => [...pairs.filter(([, value]) => value).map(([name, value]) => `${name}=${value}`), ...(options ? [`options=${options}`] : [])].join(", ");
   const set = (name, value) => (values[name] ?? "" ? value(values[name]) : "");
   const order = ["order", set("order", (text) => (text === "ANY" ? "" : JSON.stringify(text)))];
-  const limit = ["limit", set("limit", String)];
-  const partitions = ["partitions", set("partitions", (text) => `[${text}]`)];
+  const limit = ["limit", set("limit", numeral)];
+  const partitions = ["partitions", set("partitions", (text) => `[${text.split(",").map(numeral).join(", ")}]`)];
   const times = (one, other) => [[one, set("timeFrom", timeValue)], [other, set("timeTo", timeValue)]];
   const keys = [["key_from", set("keyFrom", key)], ["key_to", set("keyTo", key)]];
   const by = ["order_by", set("orderBy", (text) => (text === "time" ? '"time"' : ""))];

@@ -129,6 +129,21 @@ def test_a_line_of_json_keeps_its_text(tmp_path: Path) -> None:
     assert str(no_json.problem).startswith("it is no JSON object: ")
 
 
+def test_a_line_that_is_no_utf_8_is_no_row(tmp_path: Path) -> None:
+    data = b'\n{"key": "a"}\n{"key": "b", "value": {"n": "\\n\xff"}}\n'
+    file = NdjsonFile(written(tmp_path, data))
+    assert file.names == ("key",)
+    with closing(file):
+        first, second = file.rows()
+    assert (first.line, first.problem) == (2, None)
+    assert (second.line, second.problem) == (3, """it is no UTF-8: b'\\xff"}}\\n'""")
+
+
+def test_a_file_whose_first_line_is_no_json_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MalformedRequestError, match="line 2: it is no JSON object: "):
+        NdjsonFile(written(tmp_path, b'\n{"key": 01}\n{"key": 1}\n'))
+
+
 def test_a_row_of_parquet_has_python_values(tmp_path: Path) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     table = pa.table({"key": ["a", "b"], "at": [at, None], "tags": [["x"], []]})
@@ -145,6 +160,30 @@ def test_a_row_of_parquet_has_python_values(tmp_path: Path) -> None:
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MalformedRequestError, match="is no Parquet"):
         ParquetFile(written(tmp_path, b"key,value\n"))
+
+
+def test_columns_of_parquet_have_names_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["key", "key"]), path)
+    with pytest.raises(MalformedRequestError, match="names a column twice: key, key"):
+        ParquetFile(path)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([10**18], pa.timestamp("us")),  # After the year 9999.
+        pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+    ],
+)
+def test_values_of_parquet_that_python_lacks_are_refused(tmp_path: Path, column: pa.Array) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"key": ["a"], "value": column}), path)
+    with (
+        closing(ParquetFile(path)) as file,
+        pytest.raises(MalformedRequestError, match="rows 1 to 1 have a value that cannot be read"),
+    ):
+        list(file.rows())
 
 
 def test_the_format_is_that_of_the_suffix_or_the_given_one() -> None:
