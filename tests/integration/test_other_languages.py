@@ -161,10 +161,12 @@ def test_a_client_waits_for_a_position_and_for_a_pod(
 
 def test_a_client_gives_up_at_its_deadline_with_the_code(client: Client) -> None:
     never = encode_token(Position.from_json({"@batch.test": {"1": 1_000_000}}))
-    for question in (("get", "al1"), ("scan", "al")):
-        done = client.ask(*question, QSS_POSITION=never, QSS_DEADLINE_S="1")
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "NOT_UP_TO_BOUND" in done.stderr
+    settings = {"QSS_POSITION": never, "QSS_DEADLINE_S": "3"}
+    questions = (("get", "al1"), ("scan", "al"))
+    with ThreadPoolExecutor(2) as threads:
+        for done in threads.map(lambda one: client.ask(*one, **settings), questions):
+            assert (done.returncode, done.stdout) == (1, "")
+            assert "NOT_UP_TO_BOUND" in done.stderr
     done = client.ask("get", "")
     assert done.returncode == 1
     assert "MALFORMED_REQUEST" in done.stderr

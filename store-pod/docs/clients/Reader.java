@@ -52,7 +52,7 @@ public final class Reader {
         if (position != null) parameters += "&positionBound=" + position;
         var address = URI.create(url + "/state/stores/" + store + path + "?" + parameters.replaceFirst("^&", ""));
         for (;; ) {
-            var left = Duration.ofMillis(Math.max(1, started + deadlineMs - System.currentTimeMillis()));
+            var left = Duration.ofMillis(Math.max(1000, started + deadlineMs - System.currentTimeMillis()));
             var request = HttpRequest.newBuilder(address).timeout(left).header("Accept", media);
             if (tokenFile != null)
                 request.header("Authorization", "Bearer " + Files.readString(Path.of(tokenFile)).strip());

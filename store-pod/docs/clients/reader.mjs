@@ -33,7 +33,7 @@ export class StoreReader {
     for (;;) {
       const token = this.tokenFile && (await readFile(this.tokenFile, "utf8")).trim();
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      const signal = AbortSignal.timeout(Math.max(1, started + this.deadlineMs - Date.now()));
+      const signal = AbortSignal.timeout(Math.max(1000, started + this.deadlineMs - Date.now()));
       const found = await fetch(address, { headers, signal })
         .then(async (one) => ({
           answer: await one.json(),
