@@ -5,7 +5,6 @@ Each runs where its programs are installed; elsewhere the tests read its file on
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from qss_client.http.sync_http import SyncHttp
 from qss_client.store import Store
 from qss_core.positions import Position, encode_token
+from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.page_commands import ROOT, outputs_of_page, words_of
+from qss_testing.pods.certificates import Authority
+from qss_testing.pods.guarded import BOTH, guarded, metric, rights
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import Record, Writer
@@ -37,7 +38,12 @@ class Client:
     """A client's program, as a child process for one question."""
 
     def __init__(self, command: list[str], cluster: PodCluster) -> None:
+        self._program = command
         self._command = [*command, cluster.url, cluster.store]
+
+    def of(self, cluster: PodCluster) -> "Client":
+        """The same program for another store."""
+        return Client(self._program, cluster)
 
     def ask(self, *question: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Runs the program; `settings` are those of the page, as variables of its environment."""
@@ -91,16 +97,28 @@ def client(request: pytest.FixtureRequest, cluster: PodCluster, writer: Writer) 
     return Client([program, str(CLIENTS / file)], cluster)
 
 
-def answers(cluster: PodCluster, route: str, status: str) -> int:
+@pytest.fixture(scope="module")
+def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """A pod that speaks https and checks tokens; `ca.crt` and `token` lie beside its volume."""
+    directory = tmp_path_factory.mktemp("guarded")
+    authority = Authority.make(directory / "authority")
+    (directory / "ca.crt").write_bytes(authority.file.read_bytes())
+    (directory / "token").write_text(make_token(BOTH) + "\n")
+    tls = ("--tls-dir", str(authority.issue(directory / "tls")))
+    checked = {"ca_file": authority.file}
+    with (
+        Reviewer(rights()) as reviewer,
+        guarded(directory, reviewer, tls, operator=checked) as cluster,
+        Writer(cluster.pods[0].internal, cluster.store, token=make_token(BOTH), **checked) as one,
+    ):
+        one.write([Record("alice", {"n": 1}, 1000)])
+        yield cluster
+
+
+def answers(cluster: PodCluster, route: str, status: str) -> float:
     """The number of answers of the first pod by its metrics."""
-    http = SyncHttp()
-    try:
-        text = http.request("GET", f"{cluster.pods[0].ops}/metrics").body.decode()
-    finally:
-        http.close()
-    name = re.escape(f'qss_requests_total{{listener="query",route="{route}",status="{status}"}}')
-    found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
-    return int(float(found[1])) if found else 0
+    labels = f'listener="query",route="{route}",status="{status}"'
+    return metric(cluster.pods[0], f"qss_requests_total{{{labels}}}")
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -170,3 +188,27 @@ def test_a_client_gives_up_at_its_deadline_with_the_code(client: Client) -> None
     done = client.ask("get", "")
     assert done.returncode == 1
     assert "MALFORMED_REQUEST" in done.stderr
+
+
+def test_a_client_shows_its_token_and_checks_certificates(
+    client: Client, guarded_cluster: PodCluster, tmp_path: Path
+) -> None:
+    directory = guarded_cluster.pods[0].volume.parent
+    authority, token = directory / "ca.crt", str(directory / "token")
+    trust = {"CURL_CA_BUNDLE": str(authority), "NODE_EXTRA_CA_CERTS": str(authority)}
+    if shutil.which("keytool"):
+        store = tmp_path / "trust"
+        entry = ("-importcert", "-noprompt", "-file", authority, "-storepass", "changeit")
+        keytool = ("keytool", *entry, "-keystore", store)
+        subprocess.run(keytool, check=True, capture_output=True, timeout=60)
+        option = "-Djavax.net.ssl.trustStore"
+        trust["JDK_JAVA_OPTIONS"] = f"{option}={store} {option}Password=changeit"
+    checked = client.of(guarded_cluster)
+    (row,) = checked.rows("get", "alice", QSS_TOKEN_FILE=token, **trust)
+    assert row == {"key": "alice", "value": {"n": 1}, "timestamp": 1000}
+    done = checked.ask("get", "alice", **trust)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "UNAUTHENTICATED" in done.stderr
+    done = checked.ask("get", "alice", QSS_TOKEN_FILE=token, QSS_DEADLINE_S="1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "certifica" in done.stderr

@@ -6,6 +6,7 @@ import java.net.http.*;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Consumer;
 import java.util.regex.*;
 
@@ -14,6 +15,8 @@ public final class Reader {
     private static final Pattern CODE = Pattern.compile("\"(?:code|reason)\":\"(\\w+)\"");
     private static final Pattern CURSOR = Pattern.compile("\"cursor\":\"([^\"]+)\"}");
     private static final Pattern RETRY = Pattern.compile("\"retryAfterMs\":(\\d+)");
+    // A partition is on its way to another pod.
+    private static final List<String> MOVING = List.of("NOT_PRESENT", "NOT_ACTIVE", "STALE_EPOCH");
     private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final String url, store, tokenFile;
     private final long deadlineMs;
@@ -69,8 +72,9 @@ public final class Reader {
     private void pause(String failure, long started) throws InterruptedException {
         long waited = System.currentTimeMillis() - started;
         String retry = first(RETRY, failure);
-        long longer = retry == null ? 0 : Math.max(Long.parseLong(retry), Math.min(waited, 1000));
-        if (retry == null || waited + longer > deadlineMs)
+        long longer = Math.max(retry == null ? 100 : Long.parseLong(retry), Math.min(waited, 1000));
+        boolean passes = retry != null || MOVING.contains(first(CODE, failure));
+        if (!passes || waited + longer > deadlineMs)
             throw new IllegalStateException(first(CODE, failure) + ": " + failure);
         if (waited > 1000) System.err.println("waiting for " + store + ": " + failure);
         Thread.sleep(longer);

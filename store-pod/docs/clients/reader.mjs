@@ -3,6 +3,8 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
+const MOVING = ["NOT_PRESENT", "NOT_ACTIVE", "STALE_EPOCH"]; // A partition is on its way to another pod.
+
 export class StoreReader {
   /** `position` is the one of the last row: the next answer is at least as new. */
   constructor(url, store, { tokenFile, position, deadlineMs = 30_000 } = {}) {
@@ -49,8 +51,9 @@ export class StoreReader {
   /** Waits before the next try. Throws if the failure lasts or the deadline is near. */
   async #wait({ code, reason = code, detail, message = detail, retryAfterMs }, started) {
     const waited = Date.now() - started;
-    const longer = Math.max(retryAfterMs, Math.min(waited, 1000)); // Pauses grow up to a second.
-    if (retryAfterMs === undefined || waited + longer > this.deadlineMs)
+    const longer = Math.max(retryAfterMs ?? 100, Math.min(waited, 1000)); // Pauses grow up to a second.
+    const passes = retryAfterMs !== undefined || MOVING.includes(reason);
+    if (!passes || waited + longer > this.deadlineMs)
       throw Object.assign(new Error(`${reason}: ${message}`), { code: reason });
     if (waited > 1000) console.warn(`waiting for store ${this.store}: ${reason}: ${message}`);
     await pause(longer);

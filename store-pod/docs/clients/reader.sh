@@ -5,14 +5,27 @@ set -euo pipefail
 url=$1/state/stores/$2 seconds=${QSS_DEADLINE_S:-30}
 files=$(mktemp --directory) && trap 'rm -r "$files"' EXIT
 
-# curl itself repeats 429 and 503, after Retry-After, and says so.
+# A failure that may pass: it has a time to wait, or a partition is on its way to another pod.
+passing='"retryAfterMs":|"(code|reason)":"(NOT_PRESENT|NOT_ACTIVE|STALE_EPOCH)"'
+
 ask() {
-  : >"$files/answer"
-  curl --no-progress-meter --fail-with-body --path-as-is --get \
-    --output "$files/answer" --dump-header "$files/headers" \
-    --retry 100 --retry-connrefused --retry-max-time "$seconds" --max-time "$seconds" \
-    ${QSS_TOKEN_FILE:+--header "Authorization: Bearer $(cat "$QSS_TOKEN_FILE")"} \
-    ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@"
+  local end=$((SECONDS + seconds)) code
+  while
+    : >"$files/answer"
+    code=0
+    curl --no-progress-meter --fail-with-body --path-as-is --get --max-time "$seconds" \
+      --output "$files/answer" --dump-header "$files/headers" \
+      ${QSS_TOKEN_FILE:+--header "Authorization: Bearer $(cat "$QSS_TOKEN_FILE")"} \
+      ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@" || code=$?
+    case $code in
+      0) return ;;
+      22) grep -qE "$passing" "$files/answer" || return 1 ;;
+      7 | 18 | 28 | 52 | 56) ;; # Refused, cut, or no answer in time.
+      *) return 1 ;;
+    esac
+    ((SECONDS < end))
+  do sleep 0.5; done
+  return 1
 }
 fail() {
   cat "$1" >&2
@@ -35,9 +48,10 @@ while
     --data limit="${QSS_LIMIT:-1000}" ${cursor:+--data "cursor=$cursor"} "$url" || fail "$files/answer"
   if grep '^{"key":' "$files/answer"; then started=$SECONDS; fi
   if grep '^{"partition":.*"failure":{' "$files/answer" >"$files/failed"; then
-    grep -q '"retryAfterMs":' "$files/failed" || fail "$files/failed"
-    ((SECONDS - started < seconds)) || fail "$files/failed"
-    sleep 1
+    if grep -qvE "$passing" "$files/failed" || ((SECONDS - started >= seconds)); then
+      fail "$files/failed"
+    fi
+    sleep 0.5
   fi
   # The cursor of the last partition goes on with all that is left, also with what failed.
   cursor=$(tail -n 1 "$files/answer" | sed -n 's/.*"cursor":"\([^"]*\)"}$/\1/p')
