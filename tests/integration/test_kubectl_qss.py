@@ -137,12 +137,17 @@ def test_the_commands_are_those_of_qss(plugin: Plugin) -> None:
     assert [one["name"] for one in plugin.json("writers", "words", *inside)] == ["test"]
     assert plugin.run("count", "words", "--exact", *inside).out.strip().isdigit()
     described = plugin.json("describe", "words", *inside)
-    assert described["notes"] == [
-        "the lags are those of one pod: the others are not reached from here",
-        "the bytes are not shown: the pods are not reached from here",
-    ]
-    told = {(one["pod"], "state" in one) for one in described["replicas"]}
-    assert told == {("words-0", True), ("words-1", False)}
+    assert described["notes"] == []
+    told = {(one["pod"], one["state"]) for one in described["replicas"]}
+    assert told == {("words-0", "serving"), ("words-1", "serving")}
+
+
+def test_top_shows_all_pods_through_the_port_of_one(plugin: Plugin) -> None:
+    given = ("top", "words", "-n", "shop", "--interval", "0.5", "--limit", "1", "-o", "ndjson")
+    (screen,) = (json.loads(line) for line in plugin.run(*given).out.splitlines())
+    assert [one["state"] for one in screen["pods"]] == ["answers", "answers"]
+    assert [one["state"] for one in screen["partitions"]] == ["serving"] * 4
+    assert (screen["rowsPerSecond"], screen["readsPerSecond"]) == (0.0, None)
 
 
 def test_a_store_that_does_not_exist_is_not_found(plugin: Plugin) -> None:

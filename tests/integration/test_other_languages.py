@@ -105,13 +105,14 @@ def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodClu
     (directory / "ca.crt").write_bytes(authority.file.read_bytes())
     (directory / "token").write_text(make_token(BOTH) + "\n")
     tls = ("--tls-dir", str(authority.issue(directory / "tls")))
-    checked = {"ca_file": authority.file}
+    trust = authority.file
     with (
         Reviewer(rights()) as reviewer,
-        guarded(directory, reviewer, tls, operator=checked) as cluster,
-        Writer(cluster.pods[0].internal, cluster.store, token=make_token(BOTH), **checked) as one,
+        guarded(directory, reviewer, tls, operator={"ca_file": trust}) as cluster,
     ):
-        one.write([Record("alice", {"n": 1}, 1000)])
+        url, token = cluster.pods[0].internal, make_token(BOTH)
+        with Writer(url, cluster.store, token=token, ca_file=trust) as writer:
+            writer.write([Record("alice", {"n": 1}, 1000)])
         yield cluster
 
 

@@ -197,7 +197,7 @@ def test_what_a_pod_does_not_tell_is_a_note(
         assert "state" not in found["replicas"][1]
         told = "\n".join(found["notes"])
         assert "rows are not counted: " in told
-        assert f"no lags of {cluster.pods[1].query}: UNREACHABLE" in told
+        assert "no lags of words-1: " in told
 
 
 def test_a_store_looks_as_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

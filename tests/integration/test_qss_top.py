@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from qss_client.cli.top.rates import shown_of
+from qss_client.cli.top.sampling import Sampler
+from qss_client.clock import SystemClock
+from qss_client.http.retries import RetryLimits
+from qss_client.kube.connection import ConnectionOptions, CredentialOptions
 from qss_testing.clients.terminal import Terminal
 from qss_testing.page_commands import outputs_of_page
 from qss_testing.pods.pod_process import PodCluster
@@ -66,6 +71,32 @@ def test_a_pod_that_is_away_is_shown_so(tmp_path: Path, capsys: pytest.CaptureFi
         )
     assert [one["state"] for one in screen["pods"]] == ["answers", "UNREACHABLE"]
     assert [one["state"] for one in screen["partitions"]] == ["serving", "no answer"]
+
+
+def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path) -> None:
+    with PodCluster(tmp_path, pods=2, partitions=2) as cluster:
+        connection = ConnectionOptions(
+            urls=(cluster.url,), store="words", shown=CredentialOptions(), direct=False
+        )
+        http = connection.http()
+        with connection.client(RetryLimits()) as client:
+            known = client.metadata()
+        sampler = Sampler(http, connection, (), SystemClock())
+        with Writer(cluster.url, cluster.store) as writer:
+            writer.write([Record("a", 1), Record("b", 2)])
+            before = sampler.sample(known)
+            writer.write([Record(key, 1) for key in "abc"])
+        now = sampler.sample(known)
+        assert now.batches is not None
+        assert [(one.sequence, one.rows) for one in now.batches.batches] == [(2, 3)]
+        shown = shown_of(before, now)
+        assert shown.store["rowsPerSecond"] == round(3 / (now.at_s - before.at_s), 1)
+        assert [one["sequence"] for one in shown.partitions] == [2, 2]
+        cluster.pods[1].kill()
+        away = shown_of(now, sampler.sample(known))
+        http.close()
+    assert [one["state"] for one in away.pods] == ["answers", "no answer"]
+    assert [one["state"] for one in away.partitions] == ["serving", "no answer"]
 
 
 def test_a_store_is_named_unless_there_is_a_local_cluster(

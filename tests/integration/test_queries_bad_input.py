@@ -162,9 +162,10 @@ async def test_a_post_that_is_wrong(
 @pytest.mark.parametrize(
     ("path", "asked", "offered"),
     [
-        (SCAN, "application/vnd.apache.parquet", ["application/json", NDJSON, ARROW]),
+        (SCAN, "application/vnd.apache.parquet", ["application/json", NDJSON, ARROW, "text/csv"]),
         ("/state/count/words", ARROW, ["application/json"]),
         (f"{SCAN}/a", ARROW, ["application/json"]),
+        ("/state/count/words", "text/csv", ["application/json"]),
     ],
 )
 async def test_a_form_that_is_not_served_and_those_that_are(

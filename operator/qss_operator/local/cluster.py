@@ -91,9 +91,10 @@ class LocalCluster:
         """Takes what pods are made of now."""
         resource = observation.resource
         pods = self._stores.setdefault(resource.name, _Pods())
-        spec = resource.spec
-        annotations = sorted(spec.pod.annotations.items())
-        pods.template = repr((resource.restarted_at, annotations, spec.access.console))
+        access = resource.spec.access
+        annotations = sorted(resource.spec.pod.annotations.items())
+        pages = (access.console, access.allowed_origins)
+        pods.template = repr((resource.restarted_at, annotations, pages))
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Start the pods of a store, or stop those with the highest ordinals."""

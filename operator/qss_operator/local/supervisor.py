@@ -11,7 +11,7 @@ from typing import IO
 
 from qss_client.processes import identify
 from qss_core.model import Ordinal, StoreName
-from qss_core.spec.resource import CONSOLE
+from qss_core.spec.resource import ALLOWED_ORIGINS, CONSOLE
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.directory.files import make_directory, unwritable
@@ -68,12 +68,14 @@ class PodSupervisor:
     def _environment(self) -> dict[str, str]:
         """The uid of the resource: a pod serves no volume of a deleted store of the same name.
 
-        And whether the pod has a console.
+        And whether the pod has a console, and the origins of pages that may ask it.
         """
         resource = self._state.read_resource(self._store) or {}
         access = resource.get("spec", {}).get("access") or {}
-        console = {} if access.get("console", True) else {CONSOLE: "0"}
-        return {"QSS_RESOURCE_UID": resource.get("metadata", {}).get("uid", ""), **console}
+        pages = {} if access.get("console", True) else {CONSOLE: "0"}
+        if origins := access.get("allowedOrigins"):
+            pages[ALLOWED_ORIGINS] = ",".join(origins)
+        return {"QSS_RESOURCE_UID": resource.get("metadata", {}).get("uid", ""), **pages}
 
     @property
     def is_outdated(self) -> bool:

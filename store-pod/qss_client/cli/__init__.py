@@ -11,7 +11,7 @@
    options of each query, and finds the store by them.
    `plugin` is the command `kubectl qss`: the same commands, with the options of kubectl instead.
 4. A command calls the client (`qss_client.store`, `qss_client.writes.writers`).
-5. `printing` prints the answer as a table or as CSV (`tables`), as JSON, or as one JSON a line;
+5. `printing` prints the answer as a table (`tables`) or as CSV, as JSON, or as one JSON a line;
    `columns` makes columns of members of the values.
 6. If the store answers with an error, `advice` rewrites it with the names of commands and options.
    `main` prints it as `error: CODE: message`.

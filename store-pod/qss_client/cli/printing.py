@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from qss_client.cli.columns import Columns, names_with_columns, title_of, with_columns
-from qss_client.cli.tables import csv_line, table_lines, terminal_width
+from qss_client.cli.tables import table_lines, terminal_width
 from qss_client.reads.responses import (
     Headers,
     PartitionResult,
@@ -25,6 +25,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.serdes.json import json_or_text
 from qss_core.text import escaped
 from qss_core.times import Times, time_text
+from qss_core.wire.csv_rows import csv_cell, csv_line
 
 ROWS_SHOWN = 1000  # If no limit is given.
 AnyRow = TypeVar("AnyRow")
@@ -102,10 +103,7 @@ def _print_csv(documents: Iterable[Mapping[str, Any]], names: list[str]) -> None
 def _plain(value: Any) -> str | None:
     """A value in CSV: a text as it is, null as None, any other value as JSON."""
     if isinstance(value, msgspec.Raw):
-        if bytes(value) == b"null":
-            return None
-        if bytes(value).startswith(b'"'):
-            value = json.loads(bytes(value))
+        return csv_cell(bytes(value))
     return value if value is None or isinstance(value, str) else _line(value)
 
 

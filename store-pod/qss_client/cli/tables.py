@@ -1,4 +1,4 @@
-"""Formats rows as CSV, and as tables, whose cells are cut with an ellipsis on a terminal."""
+"""Formats rows as tables, whose cells are cut with an ellipsis on a terminal."""
 
 import shutil
 import sys
@@ -37,17 +37,6 @@ def table_lines(
         _BETWEEN.join(placed(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
         for row in everything
     ]
-
-
-def csv_line(cells: Sequence[str | None]) -> str:
-    """A line of CSV (RFC 4180) without its end; None is an empty field, an empty text is `""`."""
-    return ",".join("" if cell is None else _csv_field(cell) for cell in cells)
-
-
-def _csv_field(text: str) -> str:
-    if text and text == text.strip() and not any(letter in text for letter in ',"\r\n'):
-        return text
-    return f'"{text.replace(chr(34), chr(34) * 2)}"'
 
 
 def shown_bytes(count: int) -> str:

@@ -36,6 +36,7 @@ from qss_core.spec.values import (
     LabelValues,
     Name63,
     Name253,
+    Origin,
     PositiveSize,
     Serde,
     Size,
@@ -168,7 +169,9 @@ class PeerSpec(Wire, frozen=True, kw_only=True):
     ip_block: IpBlockSpec | None = None
 
 
-CONSOLE = "QSS_CONSOLE"  # The variable of a pod that switches the console off.
+# The variables of a pod that switch the console off, and that list origins with commas between.
+CONSOLE = "QSS_CONSOLE"
+ALLOWED_ORIGINS = "QSS_ALLOWED_ORIGINS"
 Peers = Annotated[tuple[PeerSpec, ...], msgspec.Meta(max_length=16)]
 
 
@@ -178,6 +181,7 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
     common_audience: bool = False
     console: bool = True
+    allowed_origins: Annotated[tuple[Origin, ...], msgspec.Meta(max_length=16)] = ()
     tls_secret_name: Name253 | None = None
     query_from: Peers = ()
     metrics_from: Peers = ()

@@ -47,4 +47,6 @@ ResourceQuantity = (
     | Annotated[str, msgspec.Meta(pattern=RESOURCE_QUANTITY_PATTERN, max_length=32)]
 )
 Cidr = Annotated[str, msgspec.Meta(max_length=64)]
+_ORIGIN_PATTERN = "^https?://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[1-9][0-9]{0,4})?$"
+Origin = Annotated[str, msgspec.Meta(max_length=255, pattern=_ORIGIN_PATTERN)]
 Quantities = Annotated[dict[str, ResourceQuantity], msgspec.Meta(max_length=16)]

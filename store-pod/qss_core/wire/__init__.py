@@ -8,7 +8,7 @@
 4. Pods report to the operator: `replica_reports`. The operator answers with an assignment
    (`model`), or has a replica deleted: `retirement`.
 5. `qss writers` shows `writer_reports`, and `qss stores` and `qss describe` show what `discovery`
-   has.
+   has. `csv_rows` writes rows as CSV, for pods and for `qss`.
 
 `encode` and `decode` of `messages` are the only way to bytes. `bodies.decode_request` is for bodies
 of readers: it also refuses an object that has one member twice. A failure is a `Problem` on the

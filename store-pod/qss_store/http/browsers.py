@@ -24,7 +24,7 @@ _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
 _REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match"
 _ANSWER_HEADERS = (
     "ETag, Retry-After, Queryable-State-Position, Queryable-State-Partition, "
-    "Queryable-State-Served-By, Queryable-State-Sequence"
+    "Queryable-State-Served-By, Queryable-State-Sequence, Queryable-State-Cursor"
 )
 _PREFLIGHT_S = 600  # A browser asks again after this time at the latest.
 
@@ -60,8 +60,8 @@ class Callers:
             )
         if origin is not None and not self.takes_origin(origin, host or ""):
             raise ForbiddenError(
-                f"a page of {origin[:100]!r} may not ask this store: name the origin in the "
-                "setting QSS_ALLOWED_ORIGINS"
+                f"a page of {origin[:100]!r} may not ask this store: name the origin in "
+                "spec.access.allowedOrigins, or in the setting QSS_ALLOWED_ORIGINS of its pods"
             )
 
 

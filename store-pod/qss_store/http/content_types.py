@@ -10,6 +10,9 @@ from qss_core.errors import NotAcceptableError
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
+CSV = "text/csv"
+CSV_WITH_HEADER = "text/csv; charset=utf-8; header=present"  # RFC 4180.
+CURSOR_HEADER = "Queryable-State-Cursor"  # Of a page in CSV.
 OCTETS = "application/octet-stream"
 _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 

@@ -48,7 +48,7 @@ class Settings:
     query_body_deadline_s: float = 30.0
     keys_per_request_max: int = 1000
     rows_default: int = 1000  # Rows of a JSON answer without a limit.
-    rows_per_answer_max: int = 100_000  # The largest limit of a JSON answer.
+    rows_per_answer_max: int = 100_000  # The largest limit of an answer in JSON or CSV.
     rows_by_time_max: int = 10_000  # The largest limit of a page in order of time.
     answer_bytes_max: int = 32 * 1024 * 1024  # Rows of a JSON answer.
     stream_bytes_max: int = 1024 * 1024 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from qss_core.spec.pod import PodSpec
-from qss_core.spec.resource import CONSOLE, StoreSpec
+from qss_core.spec.resource import ALLOWED_ORIGINS, CONSOLE, StoreSpec
 from qss_operator.kubernetes.access.audiences import CONTAINER, PEERS, TAKES, PodAudiences, own_of
 from qss_operator.kubernetes.names import (
     ACCOUNT_ANNOTATION,
@@ -153,10 +153,18 @@ def _leaving(spec: StoreSpec) -> list[Object]:
     ]
 
 
-def _console(spec: StoreSpec) -> list[Object]:
-    """Switches the console off: a store that has it keeps its template."""
-    is_given = any(one.name == CONSOLE for one in spec.pod.env)
-    return [] if spec.access.console or is_given else [{"name": CONSOLE, "value": "0"}]
+def _pages(spec: StoreSpec) -> list[Object]:
+    """Switches the console off and lists origins; a store that says neither keeps its template."""
+    given = {one.name for one in spec.pod.env}
+    said = {
+        CONSOLE: "" if spec.access.console else "0",
+        ALLOWED_ORIGINS: ",".join(spec.access.allowed_origins),
+    }
+    return [
+        {"name": name, "value": value}
+        for name, value in said.items()
+        if value and name not in given
+    ]
 
 
 def _container(
@@ -179,7 +187,7 @@ def _container(
             # In a variable: an image that is older than the operator takes no unknown option.
             {"name": "QSS_RESOURCE_UID", "value": resource_uid},
             *_leaving(spec),
-            *_console(spec),
+            *_pages(spec),
             *(_without_none(one) for one in spec.pod.env),
         ],
         "ports": [

@@ -93,9 +93,12 @@ def _facts(field: Schema) -> Iterator[str]:
 
 
 def _rules(field: Schema) -> list[str]:
+    """The rules of the field, and those of the values of a list or a map."""
+    inner = _inner(field)
     return [
         f"* {' '.join(rule['message'].split())}"
-        for rule in field.get("x-kubernetes-validations", ())
+        for one in ((field,) if inner is field else (field, inner))
+        for rule in one.get("x-kubernetes-validations", ())
         if "message" in rule
     ]
 

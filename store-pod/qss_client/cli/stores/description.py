@@ -1,6 +1,6 @@
 """Gathers what `qss describe` shows of a store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,13 +13,11 @@ from qss_client.store import Store
 from qss_client.writes.writers import list_writers
 from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition
-from qss_core.wire.discovery import Lags
-from qss_core.wire.messages import StoreMetadata, decode
-from qss_core.wire.replica_reports import ReplicasReport
-from qss_core.wire.versions import OWN_VERSION
+from qss_core.wire.discovery import Lag, StoreStatus
+from qss_core.wire.messages import StoreMetadata
 from qss_core.wire.writer_reports import WriterReport
 
-_LAGS_S = 5.0
+_STATUS_S = 5.0
 Replica = dict[str, Any]
 
 
@@ -51,16 +49,15 @@ def describe_store(
             rows = _counted(client, options, notes, exact=exact)
         http = connection.http()
         try:
-            replicas = tuple(_replicas(http, connection, metadata, notes))
-            data_bytes = _data_bytes(http, connection, metadata, notes)
+            status = _status(http, connection, metadata, notes)
         finally:
             http.close()
     return Description(
         definition=metadata.definition,
         rows=rows,
         is_exact=exact,
-        data_bytes=data_bytes,
-        replicas=replicas,
+        data_bytes=_data_bytes(status),
+        replicas=tuple(_replicas(metadata, status)),
         writers=_writers(name, place, timeout_s, notes),
         notes=tuple(notes),
     )
@@ -74,67 +71,59 @@ def _counted(client: Store, options: ReadOptions, notes: list[str], *, exact: bo
         return None
 
 
-def _replicas(
+def _status(
     http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
-) -> Iterator[Replica]:
+) -> StoreStatus | None:
+    """What one pod tells of all pods; None where none does."""
+    path = f"/state/status/{quote(metadata.definition.name, safe='')}"
+    refused: list[str] = []
+    for url in connection.urls:
+        try:
+            status = http.get(url + path, StoreStatus, _STATUS_S)
+        except StoreError as error:
+            refused.append(f"the replicas' lags and bytes are not shown: {error}")
+        else:
+            notes += (f"no lags of {pod}: {why}" for pod, why in sorted(status.silent.items()))
+            return status
+    notes += refused[:1]
+    return None
+
+
+def _replicas(metadata: StoreMetadata, status: StoreStatus | None) -> Iterator[Replica]:
     """The replicas by partition, with their lags where their pods tell them."""
-    lags: dict[tuple[int, int], dict[str, Any]] = {}
-    for told in _lags(http, connection, metadata, notes):
-        for number, lag in told.partitions.items():
-            lags[int(number), told.ordinal] = {
-                "state": lag.state,
-                "sequence": lag.sequence,
-                "lagOffsets": lag.lag_offsets,
-                "lagSeconds": None if lag.lag_seconds is None else round(lag.lag_seconds, 3),
-            }
+    pods = {one.ordinal: one for one in status.pods.values()} if status is not None else {}
     names = {one.ordinal: one.pod for one in metadata.instances}
     for partition in sorted(metadata.assignment, key=lambda one: one.partition):
         for ordinal in (partition.active, *sorted({*partition.in_sync} - {partition.active})):
+            pod = pods.get(ordinal)
+            lag = None if pod is None else pod.replicas.get(str(partition.partition))
             yield {
                 "partition": partition.partition,
                 "role": "active" if ordinal == partition.active else "standby",
                 "pod": names.get(ordinal, str(ordinal)),
                 "epoch": partition.epoch,
-                **lags.get((partition.partition, ordinal), {}),
+                **({} if lag is None else _lag_of(lag)),
             }
 
 
-def _lags(
-    http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
-) -> Iterator[Lags]:
-    """What each pod tells; behind a forwarded port one pod answers for itself alone."""
-    path = f"/state/lags/{quote(metadata.definition.name, safe='')}"
-    urls: Sequence[str] = [one.query for one in metadata.instances]
-    if not connection.direct:
-        urls = connection.urls[:1]
-        notes.append("the lags are those of one pod: the others are not reached from here")
-    for url in urls:
-        try:
-            yield http.get(url + path, Lags, _LAGS_S)
-        except StoreError as error:
-            notes.append(f"no lags of {url}: {error}")
+def _lag_of(replica: Lag) -> Replica:
+    return {
+        "state": replica.state,
+        "sequence": replica.sequence,
+        "lagOffsets": replica.lag_offsets,
+        "lagSeconds": None if replica.lag_seconds is None else round(replica.lag_seconds, 3),
+    }
 
 
-def _data_bytes(
-    http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
-) -> int | None:
+def _data_bytes(status: StoreStatus | None) -> int | None:
     """The bytes of all pods' files; None if a pod does not tell its own."""
-    if not connection.direct:
-        notes.append("the bytes are not shown: the pods are not reached from here")
+    if status is None or status.silent:
         return None
-    total = 0
-    for instance in metadata.instances:
-        url = f"{instance.changelog}/control/replicas"
-        try:
-            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=_LAGS_S)
-            volume = decode(answer.body, ReplicasReport).volume
-        except StoreError as error:
-            notes.append(f"the bytes are not shown: {error}")
-            return None
-        if volume is None or not volume.data_bytes:
-            return None  # It has measured nothing since it got its replicas.
-        total += volume.data_bytes
-    return total
+    volumes = [one.volume for one in status.pods.values()]
+    # A pod has measured nothing since it got its replicas.
+    if any(volume is None or not volume.data_bytes for volume in volumes):
+        return None
+    return sum(volume.data_bytes for volume in volumes if volume is not None)
 
 
 def _writers(

@@ -9,7 +9,8 @@ from qss_core.model import Role
 from qss_core.wire.discovery import Lag
 
 _SHARE = 0.99
-_DISCOVERY = ("/state/lags/", "/state/instances")  # What `top` itself asks.
+# What `top` itself asks.
+_DISCOVERY = ("/state/lags/", "/state/instances", "/state/status/", "/state/batches/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,9 @@ def shown_of(before: StoreSample, now: StoreSample) -> Shown:
             "partitions": definition.partitions,
             "pods": len(now.pods),
             "batchesPerSecond": _rate(first, last, seconds),
-            "rowsPerSecond": _rows_of_store(pods, now),
+            "rowsPerSecond": _rows_of_batches(before, now, seconds)
+            if now.batches
+            else _rows_of_store(pods, now),
             "readsPerSecond": _sum([pod["readsPerSecond"] for pod in pods]),
         },
         pods=pods,
@@ -49,6 +52,8 @@ def _pod(before: PodSample | None, now: PodSample, seconds: float) -> dict[str, 
     )
     if before is not None and before.metrics is not None and now.metrics is not None:
         numbers = _numbers(before.metrics, now.metrics, seconds)
+    if numbers["freeBytes"] is None:
+        numbers["freeBytes"] = now.free_bytes
     return {
         "pod": now.name,
         "state": "answers" if now.failure is None else now.failure.partition(":")[0],
@@ -146,6 +151,16 @@ def _rows_of_store(pods: tuple[dict[str, Any], ...], now: StoreSample) -> float 
     if rows is None or not replicas:
         return None
     return round(rows * now.metadata.definition.partitions / replicas, 1)
+
+
+def _rows_of_batches(before: StoreSample, now: StoreSample, seconds: float) -> float | None:
+    """The rows of the batches between the samples; None if the pod no longer has all of them."""
+    told = now.batches
+    if before.batches is None or told is None:
+        return None
+    if told.after and told.batches and told.batches[0].sequence > told.after + 1:
+        return None
+    return round(sum(one.rows for one in told.batches) / seconds, 1)
 
 
 def _sum(numbers: list[float | None]) -> float | None:

@@ -1,6 +1,6 @@
 """Asks the pods of a store for their state at one time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -9,11 +9,13 @@ from qss_client.clock import Clock
 from qss_client.http.sync_http import SyncHttp
 from qss_client.kube.connection import ConnectionOptions
 from qss_client.reads.routing.replica_choice import newer_of
-from qss_core.errors import StoreError
-from qss_core.wire.discovery import Lags
-from qss_core.wire.messages import StoreMetadata
+from qss_core.errors import PathNotFoundError, StoreError
+from qss_core.model import PodName
+from qss_core.wire.discovery import BatchReport, Lags, PodStatus, StoreBatches, StoreStatus
+from qss_core.wire.messages import Instance, StoreMetadata
 
 ANSWER_S = 2.0
+_STATUS_S = 2 * ANSWER_S  # The pod that is asked waits for the other pods.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +25,26 @@ class PodSample:
     name: str
     lags: Lags | None = None
     metrics: PodMetrics | None = None
+    free_bytes: int | None = None
     failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesSample:
+    """The batches with sequences beyond `after`, which ended the sample before; 0: the first."""
+
+    after: int
+    batches: tuple[BatchReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSample:
-    """One store; at_s: a monotonic time."""
+    """One store; at_s: a monotonic time. `batches` is None where no pod tells them."""
 
     at_s: float
     metadata: StoreMetadata
     pods: tuple[PodSample, ...]
+    batches: BatchesSample | None = None
 
 
 class Sampler:
@@ -50,25 +62,25 @@ class Sampler:
         self._connection = connection
         self._metrics_urls = metrics_urls
         self._clock = clock
+        self._after = 0
 
     def sample(self, known: StoreMetadata) -> StoreSample:
         """The store now; with the routes of `known` while no pod tells newer ones.
 
-        Behind a forwarded port one pod tells its lags.
+        Behind a forwarded port one pod tells the lags of all pods. Batches are asked for where no
+        metrics are, which have the rows, too.
         """
         metadata = self._newer(known)
-        pods: list[PodSample] = []
-        for instance in metadata.instances:
-            url = instance.query
-            if not self._connection.direct:
-                url = self._connection.urls[0] if not pods else ""
-            ops = dict(enumerate(self._metrics_urls)).get(instance.ordinal)
-            pods.append(self._pod(instance.pod, metadata.definition.name, url, ops))
-        return StoreSample(at_s=self._clock.monotonic_s(), metadata=metadata, pods=tuple(pods))
+        pods = None if self._connection.direct else self._all_by_one(metadata)
+        if pods is None:
+            pods = tuple(self._each(metadata))
+        batches = None if self._metrics_urls else self._batches(metadata, pods)
+        at_s = self._clock.monotonic_s()
+        return StoreSample(at_s=at_s, metadata=metadata, pods=pods, batches=batches)
 
     def _newer(self, known: StoreMetadata) -> StoreMetadata:
         """The routes that the first pod tells that answers."""
-        path = f"/state/instances/{quote(known.definition.name, safe='')}"
+        path = _path("instances", known)
         urls = [one.query for one in known.instances] if self._connection.direct else []
         for url in dict.fromkeys([*urls, *self._connection.urls]):
             try:
@@ -78,16 +90,86 @@ class Sampler:
             return newer_of(known, found)
         return known
 
-    def _pod(self, name: str, store: str, url: str, ops: str | None) -> PodSample:
+    def _all_by_one(self, metadata: StoreMetadata) -> tuple[PodSample, ...] | None:
+        """All pods as one of them tells; None if it is too old to tell of others."""
+        told: StoreStatus
+        try:
+            path = _path("status", metadata)
+            told = self._http.get(self._connection.urls[0] + path, StoreStatus, _STATUS_S)
+        except PathNotFoundError:
+            return None
+        except StoreError as error:
+            return tuple(PodSample(name=one.pod, failure=str(error)) for one in metadata.instances)
+        return tuple(self._told(one, told) for one in metadata.instances)
+
+    def _told(self, instance: Instance, told: StoreStatus) -> PodSample:
+        status = told.pods.get(instance.pod)
+        if status is None:
+            reason = told.silent.get(instance.pod, "the pod that was asked does not know it")
+            return PodSample(name=instance.pod, failure=f"no answer: {reason}")
+        metrics, failure = None, None
+        try:
+            metrics = self._metrics(instance)
+        except StoreError as error:
+            failure = str(error)
+        return PodSample(
+            name=instance.pod,
+            lags=_lags_of(instance.pod, status),
+            metrics=metrics,
+            free_bytes=None if status.volume is None else status.volume.room_bytes,
+            failure=failure,
+        )
+
+    def _each(self, metadata: StoreMetadata) -> Iterator[PodSample]:
+        """Each pod by its own address; behind a forwarded port one pod."""
+        for number, instance in enumerate(metadata.instances):
+            url = instance.query
+            if not self._connection.direct:
+                url = "" if number else self._connection.urls[0]
+            yield self._pod(instance, url, metadata)
+
+    def _pod(self, instance: Instance, url: str, metadata: StoreMetadata) -> PodSample:
         if not url:
-            return PodSample(name=name, failure="it is not reached from here")
+            return PodSample(name=instance.pod, failure="it is not reached from here")
+        name: str = instance.pod
         lags, metrics, failure = None, None, None
         try:
-            lags = self._http.get(f"{url}/state/lags/{quote(store, safe='')}", Lags, ANSWER_S)
+            lags = self._http.get(url + _path("lags", metadata), Lags, ANSWER_S)
             name = lags.pod
-            if ops is not None:
-                answer = self._http.request("GET", f"{ops}/metrics", timeout_s=ANSWER_S)
-                metrics = PodMetrics(answer.body.decode(errors="replace"))
+            metrics = self._metrics(instance)
         except StoreError as error:
             failure = str(error)
         return PodSample(name=name, lags=lags, metrics=metrics, failure=failure)
+
+    def _metrics(self, instance: Instance) -> PodMetrics | None:
+        """The metrics of a pod; None where their address is not known. Raises StoreError."""
+        url = dict(enumerate(self._metrics_urls)).get(instance.ordinal)
+        if url is None:
+            return None
+        answer = self._http.request("GET", f"{url}/metrics", timeout_s=ANSWER_S)
+        return PodMetrics(answer.body.decode(errors="replace"))
+
+    def _batches(self, metadata: StoreMetadata, pods: Sequence[PodSample]) -> BatchesSample | None:
+        """The batches since the sample before, from the first pod that answered."""
+        there = zip(metadata.instances, pods, strict=True)
+        urls = [one.query for one, pod in there if pod.lags is not None][:1]
+        if not self._connection.direct:
+            urls = [self._connection.urls[0]]
+        after = self._after
+        for url in urls:
+            path = f"{_path('batches', metadata)}?after={after}"
+            try:
+                found = self._http.get(url + path, StoreBatches, _STATUS_S).batches
+            except StoreError:
+                return None  # A pod of before has no such path; the coordinator may be away.
+            self._after = found[-1].sequence if found else after
+            return BatchesSample(after=after, batches=found)
+        return None
+
+
+def _path(what: str, metadata: StoreMetadata) -> str:
+    return f"/state/{what}/{quote(metadata.definition.name, safe='')}"
+
+
+def _lags_of(pod: PodName, status: PodStatus) -> Lags:
+    return Lags(pod=pod, ordinal=status.ordinal, partitions={**status.replicas})

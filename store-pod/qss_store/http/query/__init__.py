@@ -12,8 +12,8 @@
 
 A handler parses the path and the parameters, and makes a plan and options of them (`reads.plans`,
 `reads.request`). It calls a function of `reads`, which finds the replicas and returns rows.
-`streams` writes rows as JSON, while they are read or as one document; `arrow` writes them as an
-Arrow stream, with the columns of `arrow_columns`. An answer with one row is written by its handler.
+`streams` writes rows as JSON or CSV, while they are read or as one document; `arrow` writes them as
+an Arrow stream, with the columns of `arrow_columns`. Its handler writes an answer with one row.
 
 A request for a key of another pod is passed on once, and that pod's answer comes back unchanged.
 `openapi` makes the OpenAPI document from the table of routes.

@@ -26,7 +26,7 @@ from qss_core.queries.timed_parameters import (
     WINDOW_PARAMETERS,
 )
 from qss_store.access.rights import Caller
-from qss_store.http.content_types import ARROW, JSON, NDJSON, OCTETS
+from qss_store.http.content_types import ARROW, CSV, JSON, NDJSON, OCTETS
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE
 from qss_store.http.query.openapi.document import DocumentApi
@@ -42,6 +42,7 @@ from qss_store.http.status.replicas import ReplicasApi
 
 # OpenAPI 3.1 describes raw bytes by an empty schema.
 _BYTES: dict[str, Any] = {}
+_TABLES: dict[str, dict[str, Any]] = {ARROW: _BYTES, CSV: {"type": "string"}}
 _POINT_HEADERS = {
     "Etag": "Weak; names the state, not the row. For If-None-Match.",
     "Vary": "Accept",
@@ -50,6 +51,7 @@ _POINT_HEADERS = {
     "Queryable-State-Served-By": "The pod that answered.",
     "Queryable-State-Sequence": "The partition's sequence: equal ones are equal states.",
 }
+# Of one partition; CSV has the failure of one, too.
 _POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504, 507)
 _WHOLE = (400, 404, 406, 503)
 _MANY = (400, 404, 406, 408, 413, 415, 503)
@@ -157,7 +159,7 @@ def _of_times(
                 answers={
                     JSON: ref(f"{row}s"),
                     NDJSON: ref(f"{row}Line"),
-                    ARROW: _BYTES,
+                    **_TABLES,
                     OCTETS: _BYTES,
                 },
                 parameters=of_key,
@@ -172,10 +174,10 @@ def _of_times(
             handler=lambda api: partial(api.timed.of_keys, what),
             operation=Operation(
                 summary=f"The {what} of all keys, or of a range of them.",
-                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: _BYTES},
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), **_TABLES},
                 parameters=of_keys,
                 described=described,
-                statuses=(*_WHOLE, 413, 429),
+                statuses=(*_POINT, 429),
             ),
         ),
     )
@@ -200,9 +202,9 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         handler=lambda api: api.scans.get,
         operation=Operation(
             summary="A range, a prefix, or all rows; partition by partition, each in key order.",
-            answers={JSON: ref("Rows"), NDJSON: ref("Line"), ARROW: _BYTES},
+            answers={JSON: ref("Rows"), NDJSON: ref("Line"), **_TABLES},
             parameters=SCAN_PARAMETERS,
-            statuses=(*_WHOLE, 413, 429),
+            statuses=(*_POINT, 429),
         ),
     ),
     *DISCOVERY_ROUTES,
@@ -250,7 +252,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
             answers={
                 JSON: ref("VersionRows"),
                 NDJSON: ref("VersionRowLine"),
-                ARROW: _BYTES,
+                **_TABLES,
                 OCTETS: _BYTES,
             },
             parameters=VERSION_PARAMETERS,
@@ -301,10 +303,10 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         handler=lambda api: api.queries.query,
         operation=Operation(
             summary="Answers any query of IQv2 (KIP-796), queries that scan in NDJSON.",
-            answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: _BYTES},
+            answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), **_TABLES},
             parameters=BODY_PARAMETERS,
             body="QueryRequest",
-            statuses=(*_MANY, 429),
+            statuses=(*_MANY, *_POINT, 429),
         ),
     ),
 )

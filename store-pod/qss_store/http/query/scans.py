@@ -17,7 +17,7 @@ from qss_core.queries.parameters import (
     options_of,
     parse_parameters,
 )
-from qss_store.http.content_types import ARROW, JSON, NDJSON, negotiate
+from qss_store.http.content_types import ARROW, CSV, CSV_WITH_HEADER, JSON, NDJSON, negotiate
 from qss_store.http.middleware import MEMORY
 from qss_store.http.query.arrow import ArrowEncoder
 from qss_store.http.query.fast_rows import FewRowsPlan, rows_at_once
@@ -30,13 +30,16 @@ from qss_store.http.query.streams import (
     answers_json,
     collect,
     scan_document,
+    send_csv_page,
     send_document,
     stream,
+    stream_csv,
 )
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
-from qss_store.reads.encode.json import JsonRows
+from qss_store.reads.encode.csv_encoder import CsvRows
+from qss_store.reads.encode.json import JsonRows, RowEncoder
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan, plan_scan
@@ -47,7 +50,7 @@ from qss_store.reads.routing.peer_reads import BYTES_MAX_HEADER, SECONDS_MAX_HEA
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 from qss_store.reads.time_scan import TimeScan
 
-MEDIA = (JSON, NDJSON, ARROW)
+MEDIA = (JSON, NDJSON, ARROW, CSV)
 SendJson = Callable[[web.Request, Collected], Awaitable[web.StreamResponse]]
 Plan = TypeVar("Plan", bound=RowsPlan)
 _ASKED_MAX = 256
@@ -95,11 +98,17 @@ class ScanApi:
         """Sends the rows as the client takes them; `send_json` sends a different JSON document."""
         media = negotiate(request, MEDIA)
         encoder = make_encoder(media, read.codec, read.plan)
-        scan = self._scan(request, read, encoder, make_peer_request)
+        # A page of CSV needs its cursor before the first row.
+        is_page = media == JSON or (media == CSV and read.limit is not None)
+        scan = self._scan(request, read, encoder, make_peer_request, is_page=is_page)
         stall_max_s = self._reader.settings.write_stall_max_s
         with self.slot(read.options):
             if request.method == hdrs.METH_HEAD:
-                return web.Response(headers={hdrs.CONTENT_TYPE: media})
+                shown = CSV_WITH_HEADER if media == CSV else media
+                return web.Response(headers={hdrs.CONTENT_TYPE: shown})
+            if isinstance(encoder, CsvRows):
+                send_csv = send_csv_page if is_page else stream_csv
+                return await send_csv(request, scan, encoder, stall_max_s)
             if not isinstance(encoder, JsonRows):
                 return await stream(request, scan, encoder, stall_max_s)
             found = await collect(request, scan)
@@ -117,14 +126,16 @@ class ScanApi:
         self,
         request: web.Request,
         read: ReadRequest[RowsPlan],
-        encoder: JsonRows | StreamEncoder,
+        encoder: RowEncoder,
         make_peer_request: MakePeerRequest,
+        *,
+        is_page: bool,
     ) -> EventSource:
         """The scan of a request. Raises for an invalid limit or cursor."""
-        plan, is_json = read.plan, isinstance(encoder, JsonRows)
+        plan = read.plan
         if isinstance(plan, TimedPlan) and plan.by_time:
-            self._check_page(read.limit, is_json=is_json)
-            budget = self._budget(request, read, is_json=is_json)
+            self._check_page(read.limit, is_page=is_page)
+            budget = self._budget(request, read, is_page=is_page)
             budget.bytes_left = min(budget.bytes_left, self._reader.settings.answer_bytes_max)
             budget.deadline = self._reader.deadline(read.options)
             return TimeScan(
@@ -140,20 +151,20 @@ class ScanApi:
             reader=self._reader,
             request=read,
             pieces=pieces_of(self._reader, read),
-            budget=self._budget(request, read, is_json=is_json),
+            budget=self._budget(request, read, is_page=is_page),
             encoder=encoder,
-            is_streamed=not is_json,
+            is_streamed=not is_page,
             make_peer_request=make_peer_request,
         )
 
     def _budget(
-        self, request: web.Request, read: ReadRequest[RowsPlan], *, is_json: bool
+        self, request: web.Request, read: ReadRequest[RowsPlan], *, is_page: bool
     ) -> ReadBudget:
         """The limits of the answer. Raises for an invalid limit."""
         settings, limit = self._reader.settings, read.limit
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
-        if not is_json:
+        if not is_page:
             now = self._reader.pod.clock.monotonic_s()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
@@ -161,16 +172,16 @@ class ScanApi:
         rows = settings.rows_default if limit is None else limit
         if rows > settings.rows_per_answer_max:
             raise TooLargeError(
-                f"limit: a JSON answer has up to {settings.rows_per_answer_max} rows; use the "
-                f"cursor, or accept {NDJSON}",
+                f"limit: a JSON answer or a page of CSV has up to {settings.rows_per_answer_max} "
+                f"rows; use the cursor, or accept {NDJSON}",
                 limit=settings.rows_per_answer_max,
             )
         return ReadBudget(rows, settings.answer_bytes_max, self._reader.deadline(read.options))
 
-    def _check_page(self, limit: int | None, *, is_json: bool) -> None:
+    def _check_page(self, limit: int | None, *, is_page: bool) -> None:
         """Refuses a page by time that is larger than memory allows."""
         rows_max = self._reader.settings.rows_by_time_max
-        if limit is None and not is_json:
+        if limit is None and not is_page:
             raise MalformedRequestError(
                 f"orderBy=time needs a limit of up to {rows_max} rows: give one, and continue with "
                 "the cursor"
@@ -219,10 +230,12 @@ def rows_request(
     return ReadRequest(codec, plan, options, limit_of(parameters), parameters.get("cursor"))
 
 
-def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:
+def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | CsvRows | StreamEncoder:
     """The encoder of a plan's rows in a content type. Raises MalformedRequestError."""
     if media == JSON:
         return JsonRows(codec, plan)
+    if media == CSV:
+        return CsvRows(codec, plan)
     return ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder(codec, plan)
 
 

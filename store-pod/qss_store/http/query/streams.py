@@ -5,24 +5,27 @@ the scan, and its iterator is closed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
 from aiohttp import hdrs, web
 
-from qss_core.errors import OverloadedError
+from qss_core.errors import OverloadedError, TooLargeError
 from qss_core.model import PartitionId
-from qss_core.queries.requests import PartitionAnswer, encode_mark
-from qss_store.http.content_types import JSON, NDJSON
+from qss_core.queries.requests import PartitionAnswer, encode_mark, error_of_failure
+from qss_store.http.content_types import CSV_WITH_HEADER, CURSOR_HEADER, JSON, NDJSON
 from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
+from qss_store.reads.encode.csv_encoder import CsvRows
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
 from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
+_CURSOR_MAX = 6000  # Clients take headers of at least 8 KiB.
 _COPIES = 2  # A document's rows, and their copy on the way to the client.
 _json = msgspec.json.encode
 
@@ -134,11 +137,76 @@ async def stream(
     return response
 
 
-async def send_document(
-    request: web.Request, parts: Sequence[bytes], write_stall_max_s: float, media: str = JSON
+async def stream_csv(
+    request: web.Request, scan: EventSource, encoder: CsvRows, write_stall_max_s: float
 ) -> web.StreamResponse:
-    """Sends a whole answer, a large one in slices within a time limit."""
-    headers: dict[str, str] = {hdrs.CONTENT_TYPE: media}
+    """Writes a whole scan while it is read. CSV has no marks, so an answer is whole or breaks off.
+
+    Raises the failure of a partition; before the first row the client gets it as a problem.
+    """
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: CSV_WITH_HEADER})
+    cursor = None
+    async with aclosing(scan.events()) as events:
+        async for event in events:
+            if isinstance(event, ScannedRows):
+                data = event.data
+                if not response.prepared:
+                    await response.prepare(request)
+                    data = encoder.header + data
+                with patience(request):
+                    await write_in_slices(request, response, data, write_stall_max_s)
+            else:
+                _check_answered(event.answer)
+                cursor = event.cursor
+    if cursor is not None:
+        raise _not_whole()
+    if not response.prepared:
+        return web.Response(body=encoder.header, headers=response.headers)
+    with patience(request):
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write_eof()
+    return response
+
+
+async def send_csv_page(
+    request: web.Request, scan: EventSource, encoder: CsvRows, write_stall_max_s: float
+) -> web.StreamResponse:
+    """Sends a page with its cursor in a header. Raises the failure of a partition."""
+    found = await collect(request, scan)
+    for answer in found.answers.values():
+        _check_answered(answer)
+    headers = {} if found.cursor is None else {CURSOR_HEADER: found.cursor}
+    if len(found.cursor or "") > _CURSOR_MAX:
+        raise TooLargeError(
+            f"the cursor of this page is longer than {_CURSOR_MAX} bytes, which is too long for a "
+            f"header: accept {NDJSON}, whose last line has the cursor",
+            limit=_CURSOR_MAX,
+        )
+    parts = [encoder.header, *found.all_rows]
+    return await send_document(request, parts, write_stall_max_s, CSV_WITH_HEADER, headers)
+
+
+def _check_answered(answer: PartitionAnswer) -> None:
+    if answer.failure is not None:
+        raise error_of_failure(answer.failure)
+
+
+def _not_whole() -> TooLargeError:
+    return TooLargeError(
+        "the answer reached a limit of streams before its last row: read pages with limit and "
+        f"cursor, or accept {NDJSON}"
+    )
+
+
+async def send_document(
+    request: web.Request,
+    parts: Sequence[bytes],
+    write_stall_max_s: float,
+    media: str = JSON,
+    beside: Mapping[str, str] = MappingProxyType({}),
+) -> web.StreamResponse:
+    """Sends a whole answer with the headers `beside`, a large one in slices within a time limit."""
+    headers: dict[str, str] = {hdrs.CONTENT_TYPE: media, **beside}
     if sum(map(len, parts)) <= LARGE_BYTES:
         return web.Response(body=b"".join(parts), headers=headers)
     return await send_large(request, parts, headers, write_stall_max_s)

@@ -7,6 +7,7 @@ A scan hands over a chunk of rows from one state, as two lists: row keys and row
    raise the right error.
 2. `json` makes an object of each row, and encodes all with one call: with commas for an array
    (`JsonRows`), or as lines (`NdjsonRows`). `http.query.arrow` takes the same columns for Arrow.
+   `csv_encoder` makes CSV of the JSON.
 3. `timed_rows` writes single rows of windows, sessions and versions with their times, and reads the
    row key back from such a line.
 4. `batch_get` writes the rows of a batch get, which have their partition and a status. It returns

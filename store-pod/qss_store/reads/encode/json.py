@@ -14,7 +14,7 @@ from qss_core.formats.timed_keys import STILL_VALID
 from qss_core.formats.values import TIMESTAMP_BYTES, Format
 from qss_core.model import StoreType
 from qss_core.times import Times, time_writer
-from qss_store.reads.codec import Codec, headers_json
+from qss_store.reads.codec import Codec, Shape, headers_json
 from qss_store.reads.encode.columns import Columns, Numbers, TakeApart, make_take_apart
 from qss_store.reads.encode.objects import Show, show_of
 from qss_store.reads.plans.dispatch import RowsPlan
@@ -69,19 +69,24 @@ class NdjsonRows:
         return b"\n".join(lines) + b"\n"
 
 
-def _make_lines(
-    codec: Codec, plan: RowsPlan
-) -> Callable[[Sequence[bytes], Sequence[bytes]], list[msgspec.Struct]]:
-    shape, names = plan.shape, _TIMES[codec.type]
-    take_apart = make_take_apart(codec, shape)
-    show_key, show_value = show_of(codec.key), show_of(codec.value)
-    show_times = _show_times_of(getattr(plan, "times", Times.MILLIS))
-    members = ["key", *names]
+def members_of(codec: Codec, shape: Shape) -> tuple[str, ...]:
+    """The members of a row in order; rows of an index have `indexKey` after the key."""
+    members = ["key", *_TIMES[codec.type]]
     members += ["sequence"] if codec.retain_duplicates else []
     members += ["value"]
     members += ["timestamp"] if shape.timestamp else []
     members += ["headers"] if shape.headers else []
-    line = _line_type(tuple(members))
+    return tuple(members)
+
+
+def _make_lines(
+    codec: Codec, plan: RowsPlan
+) -> Callable[[Sequence[bytes], Sequence[bytes]], list[msgspec.Struct]]:
+    shape, names = plan.shape, _TIMES[codec.type]
+    line = _line_type(members_of(codec, shape))
+    take_apart = make_take_apart(codec, shape)
+    show_key, show_value = show_of(codec.key), show_of(codec.value)
+    show_times = _show_times_of(getattr(plan, "times", Times.MILLIS))
 
     if _is_usual(codec, plan):
         return partial(_usual_lines, line, show_key, show_value, take_apart)

@@ -10,8 +10,8 @@ import pytest
 
 from qss_client.cli.columns import columns_of
 from qss_client.cli.printing import Output, print_document, print_rows
-from qss_client.cli.tables import csv_line
 from qss_core.errors import MalformedRequestError
+from qss_core.wire.csv_rows import csv_line
 
 NAMES = ["key", "value", "indexKey", "timestamp"]
 
@@ -38,9 +38,11 @@ def test_csv_has_texts_as_they_are_and_other_values_as_json(
         row("12", '"say \\"hi\\""'),
         row('""', "null"),
         row("1", "2.50"),
+        row("2", '"\\ud800"'),  # Half of a surrogate pair, which no file can have.
     ]
     assert printed(capsys, rows, Output.CSV) == (
         'key,value,timestamp\n"a,b","{""n"":1}",5\n12,"say ""hi""",5\n"",,5\n1,2.50,5\n'
+        '2,"""\\ud800""",5\n'
     )
 
 

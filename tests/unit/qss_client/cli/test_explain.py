@@ -86,3 +86,13 @@ def test_an_unknown_field_is_answered_with_those_that_are_there(
     assert "window" in err.partition("it has ")[2].split(", ")
     code, _, err = explained(capsys, "spec.partitions.number")
     assert "spec.partitions has no field 'number': it has no fields" in err
+
+
+def test_a_list_is_explained_with_the_rules_of_its_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = explained(capsys, "spec.access.allowedOrigins")
+    assert "FIELD: allowedOrigins <[]string>" in out
+    assert "Limits: at most 16 items" in out
+    told = " ".join(out.partition("RULES:")[2].split())
+    assert told.startswith("* an origin is http:// or https:// with a host in small letters")

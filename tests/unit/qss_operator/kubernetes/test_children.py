@@ -311,14 +311,28 @@ def test_annotations_stand_on_the_service_for_queries_alone() -> None:
     assert found == {STORE: {"example.com/zone": "internal"}, f"{STORE}-pods": None}
 
 
-def test_only_a_store_without_a_console_says_so_to_its_pods() -> None:
+@pytest.mark.parametrize(
+    ("variable", "access", "value"),
+    [
+        ("QSS_CONSOLE", {"console": False}, "0"),
+        (
+            "QSS_ALLOWED_ORIGINS",
+            {"allowedOrigins": ["https://console.example", "http://localhost:5173"]},
+            "https://console.example,http://localhost:5173",
+        ),
+    ],
+)
+def test_only_a_store_that_says_something_of_pages_says_it_to_its_pods(
+    variable: str, access: dict[str, Any], value: str
+) -> None:
     def said(**access: Any) -> list[str]:
         spec = spec_of(access={**OPEN, **access}, pod={"env": env})
         made = pod_template(NAMES, spec, DEFAULTS)["spec"]["containers"][0]["env"]
-        return [one["value"] for one in made if one["name"] == "QSS_CONSOLE"]
+        return [one["value"] for one in made if one["name"] == variable]
 
     env: list[dict[str, str]] = []
-    assert said() == said(console=True) == [], "pods with a console are not made anew"
-    assert said(console=False) == ["0"]
-    env = [{"name": "QSS_CONSOLE", "value": "1"}]
-    assert said(console=False) == ["1"], "the variables of the spec have the last word"
+    usual = said(console=True, allowedOrigins=[])
+    assert said() == usual == [], "pods of other stores are not made anew"
+    assert said(**access) == [value]
+    env = [{"name": variable, "value": "1"}]
+    assert said(**access) == ["1"], "the variables of the spec have the last word"

@@ -93,11 +93,14 @@ def test_a_pod_whose_files_cannot_be_used_is_told_of_once_and_tried_less_and_les
     assert supervisor.uid == "11"
 
 
-async def test_a_pod_is_told_that_its_store_has_no_console(tmp_path: Path) -> None:
+async def test_a_pod_is_told_of_its_store_s_console_and_pages(tmp_path: Path) -> None:
     state, store, ordinal = StateDirectory(tmp_path / "state"), StoreName("words"), Ordinal(0)
     resource = state.resource_file(store)
     resource.parent.mkdir(parents=True)
-    resource.write_text("metadata: {name: words}\nspec: {access: {console: false}}\n")
+    resource.write_text(
+        "metadata: {name: words}\n"
+        "spec: {access: {console: false, allowedOrigins: ['https://a.example', 'http://b:1']}}\n"
+    )
     troubles = asyncio.Queue[str]()
     supervisor: PodSupervisor
 
@@ -105,10 +108,10 @@ async def test_a_pod_is_told_that_its_store_has_no_console(tmp_path: Path) -> No
         if supervisor.trouble is not None:
             troubles.put_nowait(supervisor.trouble)
 
-    command = ("/bin/sh", "-c", "echo the console is $QSS_CONSOLE")
+    command = ("/bin/sh", "-c", "echo $QSS_CONSOLE $QSS_ALLOWED_ORIGINS")
     supervisor = PodSupervisor(state, store, ordinal, command, changed, lambda: "")
     running = asyncio.create_task(supervisor.run())
     async with asyncio.timeout(30):
-        assert "it said last: the console is 0" in await troubles.get()
+        assert "it said last: 0 https://a.example,http://b:1" in await troubles.get()
     running.cancel()
     await asyncio.wait([running])

@@ -22,6 +22,7 @@ from qss_core.serdes.registry import SERDE_NAMES
 from qss_core.times import Times
 from qss_store.http.query.arrow import ArrowEncoder
 from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
+from qss_store.reads.encode.csv_encoder import CsvRows
 from qss_store.reads.encode.json import JsonRows, NdjsonRows
 from qss_store.reads.encode.timed_rows import make_writer
 from qss_store.reads.plans.dispatch import RowsPlan
@@ -137,7 +138,7 @@ def one_by_one(case: Case) -> list[bytes] | None:
 def test_json_of_many_rows_is_that_of_each(store_type: StoreType, data: st.DataObject) -> None:
     case = codec, plan, row_keys, rows = data.draw(cases(store_type))
     lines = one_by_one(case)
-    for encoder in (JsonRows(codec, plan), NdjsonRows(codec, plan)):
+    for encoder in (JsonRows(codec, plan), NdjsonRows(codec, plan), CsvRows(codec, plan)):
         if lines is None:
             with pytest.raises(MalformedBytesError):
                 encoder.of_rows(row_keys, rows)

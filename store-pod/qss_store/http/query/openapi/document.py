@@ -12,7 +12,7 @@ from aiohttp import web
 
 from qss_core.version import VERSION
 from qss_core.wire.messages import encode
-from qss_store.http.content_types import JSON
+from qss_store.http.content_types import CSV, CURSOR_HEADER, JSON
 from qss_store.http.middleware import PROBLEM_JSON
 from qss_store.http.query.openapi.schemas import TEXT, make_schemas, ref
 from qss_store.http.routes import Operation, Route
@@ -37,6 +37,7 @@ _TAG_OF = {
     "status": "discovery",
     "batches": "discovery",
 }
+_OF_CSV = {CURSOR_HEADER: "The cursor of a page in CSV; absent after the last row."}
 _EXAMPLES: dict[str, Any] = {
     "store": "word-counts",
     "key": "spark",
@@ -160,9 +161,10 @@ def _success(operation: Operation) -> dict[str, Any]:
         "description": "The answer.",
         "content": {media: {"schema": schema} for media, schema in operation.answers.items()},
     }
-    if operation.headers:
+    headers = {**(operation.headers or {}), **(_OF_CSV if CSV in operation.answers else {})}
+    if headers:
         success["headers"] = {
-            name: {"description": text, "schema": TEXT} for name, text in operation.headers.items()
+            name: {"description": text, "schema": TEXT} for name, text in headers.items()
         }
     return success
 

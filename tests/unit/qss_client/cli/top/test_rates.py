@@ -1,14 +1,16 @@
 """`qss top` shows differences of counters between two samples of a store."""
 
+from dataclasses import replace
+
 import pytest
 
 from qss_client.cli.tables import shown_bytes
 from qss_client.cli.top.metrics_text import PodMetrics
 from qss_client.cli.top.rates import shown_of
-from qss_client.cli.top.sampling import PodSample, StoreSample
+from qss_client.cli.top.sampling import BatchesSample, PodSample, StoreSample
 from qss_client.cli.top.screen import screen_lines
 from qss_core.model import Epoch, Offset, Ordinal, PodName, Role, Sequence
-from qss_core.wire.discovery import Lag, Lags
+from qss_core.wire.discovery import BatchReport, Lag, Lags
 from qss_core.wire.messages import metadata_of
 from qss_testing.pods.pod_process import PodCluster
 
@@ -143,3 +145,41 @@ def test_a_screen_is_not_longer_than_the_terminal(cluster: PodCluster) -> None:
 def test_bytes_have_three_digits() -> None:
     shown = [shown_bytes(count) for count in (0, 999, 1234, 12_345_678, 2 * 10**12)]
     assert shown == ["0", "999", "1.23k", "12.3M", "2T"]
+
+
+def batches(after: int, *rows: int, first: int | None = None) -> BatchesSample:
+    """Batches with these numbers of rows and rising sequences; by default right behind `after`."""
+    begin = after + 1 if first is None else first
+    return BatchesSample(
+        after=after,
+        batches=tuple(
+            BatchReport(
+                sequence=Sequence(begin + number),
+                writer="w",
+                batch=number,
+                rows=count,
+                committed_at_ms=0,
+                latency_ms=1.0,
+            )
+            for number, count in enumerate(rows)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "rate"),
+    [
+        (batches(3, 10, 30), 20.0),
+        (batches(3), 0.0),
+        (batches(0, 10), 5.0),
+        (batches(3, 10, first=5), None),  # The batch 4 is no longer kept.
+        (None, None),
+    ],
+)
+def test_without_metrics_the_rows_are_those_of_the_batches(
+    cluster: PodCluster, told: BatchesSample | None, rate: float | None
+) -> None:
+    lags = {"0": lag(Role.ACTIVE, 5)}
+    before = replace(sample(cluster, 0.0, pod(0, lags)), batches=batches(0, 1, 1, 1))
+    now = replace(sample(cluster, 2.0, pod(0, lags)), batches=told)
+    assert shown_of(before, now).store["rowsPerSecond"] == rate
