@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from qss_core.formats.values import Format, lost_between
+from qss_core.quantities import parse_quantity_bytes
+from qss_core.spec.resource import ChangelogSpec, StorageSpec
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare
 from qss_operator.planning.formats import lossy_message
@@ -21,7 +23,7 @@ def resources(readme: str) -> list[str]:
     return RESOURCES.findall((ROOT / readme).read_text())
 
 
-@pytest.mark.parametrize("readme", ["README.md", "crds/README.md"])
+@pytest.mark.parametrize("readme", ["README.md", "crds/README.md", "store-pod/docs/choosing.md"])
 def test_a_store_of_a_readme_works_on_one_machine(readme: str, tmp_path: Path) -> None:
     found = resources(readme)
     assert found, "it shows one"
@@ -30,6 +32,21 @@ def test_a_store_of_a_readme_works_on_one_machine(readme: str, tmp_path: Path) -
         file.write_text(text)
         (prepared,) = prepare([file], StateDirectory(tmp_path / "state"))
         assert f"name: {prepared.name}" in text
+
+
+def test_the_page_of_sizes_plans_with_the_defaults() -> None:
+    """The page's example: the replicas of a pod, and what their logs take at most."""
+    page = " ".join((ROOT / "store-pod/docs/sizing.md").read_text().split())
+    changelog, volume = ChangelogSpec().retention_bytes, StorageSpec().size
+    write_ahead_mi = 64
+    assert f"at most {changelog} (`spec.changelog.retention`" in page
+    assert f"up to {write_ahead_mi}Mi |" in page
+    replica = parse_quantity_bytes(changelog) + write_ahead_mi * 1024**2
+    replicas = 12 * (1 + 1) // 3
+    assert f"with 12 partitions, 1 standby and 3 pods these are {replicas}" in page
+    told = f"{replica // 1024**2}Mi for each replica: with {replicas} replicas"
+    assert f"{told} {replicas * replica / 1024**3:g}Gi of the {volume}" in page
+    assert f"with {parse_quantity_bytes(volume) // replica} replicas all of it" in page
 
 
 def test_the_way_back_of_a_format_is_told_as_qss_up_tells_it() -> None:

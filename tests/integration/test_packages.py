@@ -91,6 +91,20 @@ def test_a_release_has_all_packages_and_their_sums(dist: Path, wheel: Path) -> N
     }
 
 
+def test_a_directory_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    refused = subprocess.run(
+        [sys.executable, ".ci/make-dist", "--directory", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert f"{tmp_path} has other files than a release: delete it first" in refused.stderr
+    assert (tmp_path / "letter.txt").read_text() == "dear"
+
+
 def test_the_wheel_has_typed_packages_and_the_resource(dist: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

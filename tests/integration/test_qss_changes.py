@@ -9,8 +9,11 @@ import select
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +111,30 @@ def test_a_file_is_taken_by_the_running_process(qss: Qss) -> None:
     assert done(qss, "apply", str(file)).out == "letters: unchanged\n"
 
 
+def test_the_console_is_switched_off_while_the_store_runs(qss: Qss) -> None:
+    def console() -> int:
+        """The status with which all pods answer; 0 while they differ or one is away."""
+        pods = qss.status(LETTERS)["status"]["endpoints"]["pods"]
+        found = {_status_of(f"{one['query']}/console/") for one in pods}
+        return found.pop() if len(found) == 1 else 0
+
+    wait_until(lambda: console() == HTTPStatus.OK, TIMEOUT_S)
+    access = {"authentication": "None", "console": False}
+    file = qss.write(manifest(LETTERS, **{**stored(qss, LETTERS)["spec"], "access": access}))
+    done(qss, "apply", str(file))
+    wait_until(lambda: console() == HTTPStatus.NOT_FOUND, TIMEOUT_S)
+
+
+def _status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5.0) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
 def test_a_file_of_a_store_that_was_never_started_changes_nothing(qss: Qss) -> None:
     before = qss.state.resource_file(WORDS).read_bytes()
     file = qss.write(manifest(WORDS, changelog={"retention": "1h"}), manifest("others"))
@@ -162,6 +189,33 @@ def test_a_killed_pod_is_started_again(qss: Qss) -> None:
     wait_until(lambda: qss.ready(WORDS) == "2/2", TIMEOUT_S)
 
 
+def test_standbys_take_over_from_a_frozen_pod_which_goes_on_at_ctrl_c(qss: Qss) -> None:
+    done(qss, "standbys", WORDS, "1")
+    wait_until(lambda: qss.status(WORDS)["status"].get("inSync") == "12/12", TIMEOUT_S)
+    pod = wait_until(lambda: qss.pod(1, WORDS), TIMEOUT_S)
+    freezing = subprocess.Popen(
+        command(qss, "freeze", f"{WORDS}-1", "--seconds", "600"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def actives() -> set[int]:
+        status = qss.state.read_status(WORDS)
+        assert status is not None
+        return {one.active for one in status.assignment or ()}
+
+    wait_until(lambda: actives() == {0}, TIMEOUT_S)
+    freezing.send_signal(signal.SIGINT)
+    out, err = freezing.communicate(timeout=TIMEOUT_S)
+    assert freezing.returncode == 130
+    assert out.startswith(f"froze words-1 (process {pod.pid}) for 600 s; `qss status words")
+    assert err.startswith("words-1 goes on in 598 s\n")
+    wait_until(lambda: actives() == {0, 1}, TIMEOUT_S)
+    assert qss.pod(1, WORDS) == pod, "the same process goes on"
+    done(qss, "standbys", WORDS, "0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -177,6 +231,7 @@ def test_a_killed_pod_is_started_again(qss: Qss) -> None:
         (("move", ASLEEP, "0", "0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
         (("kill", "words-2"), 3, "NOT_THERE: no pod 'words-2' in"),
         (("kill", "words"), 3, "letters-0, letters-1, letters-2"),
+        (("freeze", "words-2"), 3, "NOT_THERE: no pod 'words-2' in"),
         (("kill", "asleep-0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",

@@ -152,7 +152,7 @@ def test_a_kill_of_a_pod_without_a_record_of_its_process_says_that_nothing_ended
         killed = qss.run("kill", f"{STORE}-1")
         assert killed.code == 1
         assert (
-            f"nothing was ended: the process of {STORE}-1 is not known, as {file} is" in killed.err
+            f"nothing was done: the process of {STORE}-1 is not known, as {file} is" in killed.err
         )
     assert all(map(is_alive, pods))
     assert qss.run("restart", STORE).code == 0

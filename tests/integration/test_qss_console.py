@@ -95,3 +95,19 @@ def test_the_browser_gets_a_session_once_and_never_the_token(checked: PodCluster
         assert ask(host, "POST", "/state/query/words", b"{}", headers=large)[0] == 413
         assert token not in address
     pod.close()
+
+
+def test_no_path_leads_out_of_the_page_without_the_session(checked: PodCluster) -> None:
+    pod = SyncHttp(make_token(READER))
+    with gateway(pod, checked.url, 10.0) as address:
+        host = address.removeprefix("http://").partition("/console/#code=")[0]
+        for path in (
+            "/console/../state/stores",
+            "/console/./../state/stores",
+            "/console/vendor/..%2F../../state/stores",
+            "/console/%2e%2e/state/stores",
+            "/console/..",
+        ):
+            assert ask(host, "GET", path)[0] == 404, path
+        assert ask(host, "POST", "/console/main.js", b"{}")[0] == 404
+    pod.close()

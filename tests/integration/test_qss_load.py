@@ -4,6 +4,7 @@ A Window store that retains duplicates counts how often a row was written.
 """
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -111,7 +112,10 @@ def test_a_file_is_loaded_once_and_a_changed_one_only_if_it_is_asked_for(
     first = qss.json(*given)
     assert (first["rows"], first["batches"], first["earlierRows"]) == (1, 1, 0)
     again = qss.run(*given)
-    assert "loaded 0 rows of once.ndjson into store words in 0 batches, 1 were there" in again.out
+    assert (
+        "loaded 0 rows of once.ndjson into store words in 0 batches, 1 were loaded before"
+        in again.out
+    )
     assert again.err == "the whole file was loaded before: --again loads it anew\n"
     assert qss.json("get", "words", "once")[0]["value"] == {"n": 1.50}
     file.write_text('{"key": "once", "value": 2}\n{"key": "twice", "value": null}\n')
@@ -155,6 +159,18 @@ def test_a_batch_that_was_read_while_the_file_was_written_is_not_committed(
         load(http, to, options, RetryLimits(), lambda *_: None)
     found = qss.run("scan", "words", "--prefix", f"w{length}-", "-o", "ndjson").out.splitlines()
     assert sorted(json.loads(one)["key"] for one in found) == [f"w{length}-0", f"w{length}-1"]
+
+
+def test_a_large_batch_tells_its_progress(cluster: PodCluster, tmp_path: Path) -> None:
+    file = tmp_path / "large.ndjson"
+    row = '{{"key": "l{}", "value": "{}"}}\n'
+    file.write_text("".join(row.format(n, "x" * 7_000_000) for n in range(4)))
+    options = LoadOptions(path=file, format=FileFormat.NDJSON, columns=Columns())
+    to = ConnectionOptions(urls=(cluster.url,), store="words", shown=CredentialOptions())
+    told: list[str] = []
+    with closing(to.http()) as http:
+        load(http, to, options, RetryLimits(), lambda what, _: told.append(what))
+    assert told[-3:] == ["sent 3 rows of batch 0", "sent 4 rows of batch 0", "loaded 4 rows"]
 
 
 def test_what_csv_prints_is_loaded_as_it_was(qss: Terminal, tmp_path: Path) -> None:
@@ -212,6 +228,16 @@ def test_a_load_that_cannot_be_is_refused(qss: Terminal, tmp_path: Path) -> None
     assert "no column a" in qss.refused(2, *given, "--key", "a")
     assert "inside of the cluster" in qss.refused(2, *given, "--kube")
     assert qss.json(*given)["rows"] == 0
+
+
+def test_a_pipe_is_refused_because_a_file_is_read_twice(qss: Terminal) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        given = ("load", f"/dev/fd/{reading}", "-s", "words", "--format", "ndjson")
+        assert "is no regular file: qss load reads it twice" in qss.refused(2, *given)
+    finally:
+        os.close(reading)
 
 
 def test_a_load_looks_as_on_the_page(

@@ -46,6 +46,9 @@ def test_a_line_gets_the_store_and_the_options_that_its_command_has(lines: Lines
     assert lines.arguments("help") == ["--help"]
     assert lines.arguments("help get") == ["get", "--help"]
     assert lines.arguments("  # nothing") == []
+    for line in ("get C#1", "get 'C'#1", "get 'C#1' # a 'note"):
+        assert lines.arguments(line) == ["get", *added, "words", "C#1"], line
+    assert lines.arguments(r"get '#1' \#2") == ["get", *added, "words", "#1", "#2"]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ FILTERS: list[tuple[str, dict[str, str], Callable[[str, int], bool]]] = [
     ),
     ("key = 'liba6' or value = 3", {}, lambda key, value: key == "liba6" or value == 3),
     ("upper(key) = 'LIBA6'", {}, lambda key, _: key == "liba6"),
+    # These mean another value in each query on the frame.
+    ("key < cast(current_timestamp() as string)", {}, lambda *_: False),
+    ("key >= cast(cast('Today' as date) as string)", {}, lambda *_: True),
+    ("key <> 'none' and key >= cast(now() as string)", {}, lambda *_: True),
 ]
 
 

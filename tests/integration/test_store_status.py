@@ -1,6 +1,9 @@
 """A pod tells the status of all pods of a store, its writers and its newest batches."""
 
+import http.client
+import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 
 import pytest
 from aiohttp import web
@@ -113,3 +116,13 @@ def test_a_pod_says_its_version_and_whether_it_is_ready(written: PodCluster) -> 
     for pod in status["pods"].values():
         assert pod["ready"]
         assert pod["version"]
+
+
+def test_a_request_of_a_proxy_names_the_whole_url(written: PodCluster) -> None:
+    for pod in written.pods:
+        with closing(http.client.HTTPConnection("127.0.0.1", pod.ports[0], timeout=30)) as proxy:
+            for what, member, found in (("status", "pods", 2), ("batches", "batches", 2)):
+                proxy.request("GET", f"http://127.0.0.1:1/state/{what}/words")
+                answer = proxy.getresponse()
+                document = json.loads(answer.read())
+                assert (answer.status, len(document.get(member, ()))) == (200, found), document

@@ -3,7 +3,7 @@
 1. `local` has `qss up`, `qss down` and `qss status`: they start, end and show the cluster of this
    machine, whose code is in `qss_operator.local`.
 2. `stores` has the commands that change one store of that cluster: `qss scale`, `standbys`,
-   `apply`, `move`, `restart` and `kill`. `qss up` takes them from the state directory.
+   `apply`, `move`, `restart`, `kill` and `freeze`. `qss up` takes them from the state directory.
 3. `kubectl` has `kubectl qss status`, which reads the published status of stores on Kubernetes;
    `logs` prints the logs of a store's pods, and `report` writes an archive for whoever helps.
 

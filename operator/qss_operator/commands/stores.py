@@ -6,6 +6,9 @@ imported by the command that needs it, as it takes half a second.
 
 import asyncio
 import re
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +19,8 @@ from qss_client.cli.shell.names import store_names
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreName
 from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
-from qss_operator.local.pods import kill_pod
+from qss_operator.local.pods import signal_pod
+from qss_operator.local.processes import signal_process
 from qss_operator.local.status.present import why_waits
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 # A number below 0 must not be taken for an option.
 _WITH_NUMBERS = {"ignore_unknown_options": True}
+_TOLD_EACH_S = 2.0
 
 StateOption = Annotated[
     Path,
@@ -51,6 +56,7 @@ def register_store_commands(app: typer.Typer) -> None:
     app.command(context_settings=_WITH_NUMBERS)(move)
     app.command()(restart)
     app.command()(kill)
+    app.command()(freeze)
 
 
 def scale(
@@ -145,12 +151,37 @@ def kill(
 ) -> None:
     """End the process of a pod at once (SIGKILL); `qss up` starts it again."""
     state = StateDirectory(state_dir)
-    process = kill_pod(state, pod)
+    process = signal_pod(state, pod, signal.SIGKILL)
     store = pod.rpartition("-")[0]
     follows = f"`qss up` starts it again, and {_watch(store, state)} shows it"
     if waits := why_waits(state, StoreName(store)):
         follows = f"its start waits: {waits}"
     typer.echo(f"killed {pod} (process {process.pid}); {follows}")
+
+
+def freeze(
+    pod: Annotated[str, typer.Argument(help="A pod by its name, as words-2.", show_default=False)],
+    *,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, max=600.0, help="How long. Ctrl-C lets it go on before.")
+    ] = 15.0,
+    state_dir: StateOption = DEFAULT_STATE,
+) -> None:
+    """Freeze a pod (SIGSTOP), so that standbys take over; then it goes on (SIGCONT)."""
+    state = StateDirectory(state_dir)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # It lets the pod go on, too.
+    process = signal_pod(state, pod, signal.SIGSTOP)
+    try:
+        watch = _watch(pod.rpartition("-")[0], state)
+        typer.echo(f"froze {pod} (process {process.pid}) for {seconds:g} s; {watch} shows it")
+        ends_s = time.monotonic() + seconds
+        while (left_s := ends_s - time.monotonic()) > 0:
+            time.sleep(min(_TOLD_EACH_S, left_s))  # noqa: TID251 the pod stands still so long.
+            if left_s > _TOLD_EACH_S:
+                typer.echo(f"{pod} goes on in {left_s - _TOLD_EACH_S:.0f} s", err=True)
+    finally:
+        signal_process(process, signal.SIGCONT)
+    typer.echo(f"{pod} goes on")
 
 
 def _number(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Finds the stores and pods that commands name, and kills a pod. It imports little."""
+"""Finds the stores and pods that commands name, and signals a pod. It imports little."""
 
 import re
 import signal
@@ -39,8 +39,8 @@ def check_runs(state: StateDirectory, store: StoreName) -> None:
         )
 
 
-def kill_pod(state: StateDirectory, pod: str) -> ProcessId:
-    """Kill a running pod by its name, as words-2; returns its process.
+def signal_pod(state: StateDirectory, pod: str, number: signal.Signals) -> ProcessId:
+    """Signal a running pod by its name, as words-2; returns its process.
 
     Raises a StoreError that names the pods which are there.
     """
@@ -57,12 +57,12 @@ def kill_pod(state: StateDirectory, pod: str) -> ProcessId:
         process = None
     if process is None:
         raise NotRunningError(
-            f"nothing was ended: the process of {pod} is not known, as "
+            f"nothing was done: the process of {pod} is not known, as "
             f"{state.process_file(store, ordinal)} is missing or damaged. A pod that is being "
             f"started writes it; `qss restart {store}{state.option}` starts the pods again, one "
             "after the other, and their files are written anew"
         )
-    if not signal_process(process, signal.SIGKILL):
+    if not signal_process(process, number):
         raise NotRunningError(
             f"{pod} does not run now, and is being started: `qss status {store}{state.option}` "
             "shows why"

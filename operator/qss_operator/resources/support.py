@@ -66,8 +66,13 @@ def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:
             "A local store must say access: {authentication: None}. It listens on 127.0.0.1 only, "
             "and there is no Kubernetes to ask who a caller is",
         )
-    default_access = AccessSpec(authentication=spec.access.authentication)
-    yield from _other_than(spec.access, default_access, "spec.access", _KUBERNETES_ONLY)
+    known = msgspec.structs.replace(
+        AccessSpec(),
+        authentication=spec.access.authentication,
+        console=spec.access.console,
+        allowed_origins=spec.access.allowed_origins,
+    )
+    yield from _other_than(spec.access, known, "spec.access", _KUBERNETES_ONLY)
     yield from _other_than(spec.pod, PodSpec(), "spec.pod", _KUBERNETES_ONLY)
     yield from _other_than(spec.topology, TopologySpec(), "spec.topology", _KUBERNETES_ONLY)
     if spec.storage.storage_class_name is not None:

@@ -39,6 +39,11 @@ from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.inventory import Inventory
 
 _READ_S = 60.0  # For each page of a comparison.
+# The options that a list does not have.
+_OF_COPIES = (
+    *("--operator", "--part", "--writer", "--keep-deleted", "--value"),
+    *("--once", "--verify", "--status", "--metrics-port"),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -102,8 +107,9 @@ def mirror(
     if file is not None and (store is not None or any(of_store)):
         raise MalformedRequestError("--file says it for each store: leave out what it has")
     if store is None and file is None:
-        if any((*of_store, once, verify, status, metrics_port is not None)):
-            raise MalformedRequestError("these options go with --store or --file")
+        given = (*of_store, once, verify, status, metrics_port is not None)
+        if alone := [name for name, is_given in zip(_OF_COPIES, given, strict=True) if is_given]:
+            raise MalformedRequestError(f"{listed(alone)}: only with --store or --file")
         if print_stores or up:
             _offer(checkpoint, reached, is_up=up)
         else:

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qss_client.chunks.chunk import KEY_BYTES_MAX
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import serde_of
 from qss_core.text import encode_base64url
+from qss_core.times import time_of_text
 from qss_spark.options import KEY_OPTIONS, KEYS_MAX
 
 _WHOLE_NUMBERS = {"int16": 16, "int32": 32, "int64": 64}
@@ -43,7 +45,8 @@ def options_of(
 
     given: the user's own options. Where these choose keys or times, the predicates do not.
     """
-    names = {name.lower() for name in given}
+    texts = {name.lower(): text for name, text in given.items()}
+    names = set(texts)
     predicates = list(predicates)
     found: dict[str, str] = {}
     if not names & {name.lower() for name in KEY_OPTIONS[definition.row_type]}:
@@ -51,7 +54,7 @@ def options_of(
         found |= _options_of_keys(of_keys, definition, has_partitions="partitions" in names)
     found |= {
         name: text
-        for name, text in _options_of_times(predicates, definition).items()
+        for name, text in _options_of_times(predicates, definition, texts).items()
         if name.lower() not in names
     }
     return found
@@ -64,6 +67,7 @@ def _options_of_keys(
     if serde not in ("string", "bytes", *_WHOLE_NUMBERS):
         return {}
     keys = _wanted_keys(predicates)
+    keys = None if keys is None else [one for one in keys if _can_be(one)]
     if keys is not None and len(keys) <= KEYS_MAX and not has_partitions:
         try:
             return {"keys": json.dumps([_json_of(key, serde) for key in keys])}
@@ -71,13 +75,24 @@ def _options_of_keys(
             return {}
     if definition.row_type in (StoreType.KEY_VALUE, StoreType.CUSTOM) and serde == "string":
         prefixes = [one.value for one in predicates if one.name == "StringStartsWith" and one.value]
+        prefixes = [one for one in prefixes if _can_be(one)]
         if prefixes:
             return {"prefix": max(prefixes, key=len)}
     is_of_keys = definition.row_type in (StoreType.KEY_VALUE, StoreType.CUSTOM)
     first, last = ("from", "to") if is_of_keys else ("keyFrom", "keyTo")
     lower, upper = _range(predicates, serde)
     texts = {first: lower, last: upper}
-    return {name: _text_of(key, serde) for name, key in texts.items() if key is not None}
+    return {
+        name: _text_of(key, serde)
+        for name, key in texts.items()
+        if key is not None and _can_be(key)
+    }
+
+
+def _can_be(key: Any) -> bool:
+    """Whether a key is short enough for a store: a read refuses a longer one."""
+    data = key.encode() if isinstance(key, str) else key
+    return not isinstance(data, bytes | bytearray) or len(data) <= KEY_BYTES_MAX
 
 
 def _wanted_keys(predicates: Sequence[Predicate]) -> list[Any] | None:
@@ -124,16 +139,19 @@ def _text_of(key: Any, serde: str) -> str:
 
 
 def _options_of_times(
-    predicates: Sequence[Predicate], definition: StoreDefinition
+    predicates: Sequence[Predicate], definition: StoreDefinition, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The bounds of windows' starts, or of sessions' starts and ends."""
+    """The bounds of windows' starts, or of sessions' starts and ends; `given` by small letters."""
     bounds: dict[str, int | None]
     if definition.row_type is StoreType.WINDOW:
         bounds = {
             "from": max(_bounds(predicates, WINDOW_START, _ABOVE), default=None),
             "to": min(_bounds(predicates, WINDOW_START, _BELOW), default=None),
         }
-        first, last = bounds["from"], bounds["to"]
+        first, last = (
+            time_of_text(name, given[name]) if name in given else bound
+            for name, bound in bounds.items()
+        )
         if first is not None and last is not None and first > last:
             return {}
     elif definition.row_type is StoreType.SESSION:

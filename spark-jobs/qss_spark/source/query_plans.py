@@ -3,6 +3,7 @@
 Spark has no public way to either. Plans are Scala objects: their class names tell them apart.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ _COMPARISONS = (
     *("GreaterThan", "GreaterThanOrEqual", "StringStartsWith"),
 )
 _TIMES = (WINDOW_START, SESSION_START, SESSION_END)
+# Texts that Spark casts to a time anew in each query.
+_DAYS = re.compile(r"CAST\('\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 
 def with_source(plan: Any, source: Any) -> Any | None:
@@ -34,6 +37,21 @@ def with_source(plan: Any, source: Any) -> Any | None:
         for place, one in enumerate(_members(source))
     ]
     return source.copy(*members)
+
+
+def is_the_same_later(plan: Any, jvm: Any) -> bool:
+    """Whether the filters of an analyzed plan mean the same in each later query on its frame.
+
+    A filter with `now()` or 'today' lets other rows through an hour later.
+    """
+    current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    if plan.containsPattern(current):
+        return False
+    while plan.getClass().getSimpleName() == "Filter":
+        if _DAYS.search(plan.condition().sql()):
+            return False
+        plan = plan.child()
+    return True
 
 
 def _members(node: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from qss_core.model import StoreDefinition
 from qss_spark.options import READ_OPTIONS, check_names
 from qss_spark.source.datasource import QueryableStateSource, definition_of
 from qss_spark.source.pushed_filters import options_of
-from qss_spark.source.query_plans import predicates_of, with_source
+from qss_spark.source.query_plans import is_the_same_later, predicates_of, with_source
 
 _FORMAT = QueryableStateSource.name()
 
@@ -31,8 +31,8 @@ def read_store(
     schema: the wanted columns, as `DataFrameReader.schema` takes them. options: those of the data
     source; `from_` is `from`. A filter narrows the read by `key = ...`, `key IN (...)`, ranges and
     prefixes of keys, and the start and end of windows and sessions; it is put directly on this
-    frame, not on a view or a selection of it. In Spark Connect nothing is narrowed. Raises
-    UnknownParameterError and the errors of discovery.
+    frame, not on a view or a selection of it. A filter with the current time narrows nothing, and
+    nothing is narrowed in Spark Connect. Raises UnknownParameterError and the errors of discovery.
     """
     given = {"store": store} | {name.rstrip("_"): str(one) for name, one in options.items()}
     check_names(given, READ_OPTIONS)
@@ -95,8 +95,10 @@ class StoreFrame(ClassicDataFrame):
         plan = java_frame.queryExecution()
         read = self._read
         jvm: Any = self.sparkSession._jvm  # noqa: SLF001 Spark's plans have no other door.
-        predicates = predicates_of(plan.optimizedPlan(), jvm)
-        narrowed = options_of(predicates, read.definition, read.options)
+        narrowed = {}
+        if is_the_same_later(plan.analyzed(), jvm):
+            predicates = predicates_of(plan.optimizedPlan(), jvm)
+            narrowed = options_of(predicates, read.definition, read.options)
         if not narrowed:
             return StoreFrame(java_frame, self.sparkSession, read, {})
         fresh = read.load(self.sparkSession, narrowed)

@@ -22,7 +22,7 @@ _BAD_INPUT = frozenset({400, 413, 422})
 _KNOWN_COMMANDS = {
     "cluster": (
         "operator",
-        ("up", "down", "status", "scale", "standbys", "apply", "move", "restart", "kill"),
+        ("up", "down", "status", "scale", "standbys", "apply", "move", "restart", "kill", "freeze"),
     ),
     "mirror": ("mirror", ("mirror",)),
     "spark": ("spark", ("demo",)),

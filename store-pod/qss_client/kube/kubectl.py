@@ -268,8 +268,14 @@ def _json_of(text: str) -> dict[str, Any]:
 def _run(command: list[str]) -> str:
     try:
         with SlowAnswers().watched("kubectl", _ANSWER_S):
+            # A log may have bytes that are no UTF-8.
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
+                command,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_ANSWER_S,
+                check=False,
             )
     except FileNotFoundError as error:
         raise _missing() from error

@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -45,22 +46,36 @@ def report(
     place = reached.place
     asked = KubernetesPlace.parse(f"{place.namespace}/{store}", place.context, place.kubeconfig)
     path = file or Path(f"{store}-report.tar.gz")
-    if path.exists():
-        raise MalformedRequestError(f"{path} is there already: name another one by --file")
     made = Report(asked, tail, lambda name: typer.echo(f"reading {name}", err=True))
-    parts = list(made.parts())
-    _write(path, f"{store}-report", parts)
-    typer.echo(f"{path}: {len(parts)} files")
+    count = _write(path, f"{store}-report", made.parts())
+    typer.echo(f"{path}: {count} files")
     for failure in made.failures:
         typer.echo(f"not in the report: {failure}", err=True)
 
 
-def _write(path: Path, folder: str, parts: list[Part]) -> None:
-    """Writes the archive; its owner alone may read it."""
-    now_s = SystemClock().wall_ms() // 1000
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for name, data in parts:
-            entry = tarfile.TarInfo(f"{folder}/{name}")
-            entry.size, entry.mtime = len(data), now_s
-            archive.addfile(entry, io.BytesIO(data))
+def _write(path: Path, folder: str, parts: Iterable[Part]) -> int:
+    """Writes the archive part by part, and returns their number; its owner alone may read it.
+
+    Nothing stays where a part fails. Raises MalformedRequestError for a file that cannot be made.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise MalformedRequestError(
+            f"{path} cannot be made: {error.strerror}: name another one by --file"
+        ) from error
+    try:
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            count = 0
+            for name, data in parts:
+                entry = tarfile.TarInfo(f"{folder}/{name}")
+                entry.size, entry.mtime = len(data), SystemClock().wall_ms() // 1000
+                archive.addfile(entry, io.BytesIO(data))
+                count += 1
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return count

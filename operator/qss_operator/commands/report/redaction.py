@@ -1,19 +1,24 @@
 """Takes keys, values and tokens out of what a report has. Pure."""
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 REMOVED = "(removed)"
+# Between name and value, and a value in quotes; in JSON within a text the quotes have backslashes.
+_SIGN = r"\\?\"?\s*[=:]\s*"
+_QUOTED = r"\\\"[^\"]*\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
 _PATTERNS = (
     (re.compile(r"\beyJ[\w-]*\.[\w-]+\.[\w-]*"), REMOVED),  # A JSON Web Token.
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]+"), rf"\1 {REMOVED}"),
+    (re.compile(rf"(?i)(authorization)({_SIGN})({_QUOTED}|[^\r\n\",;]+)"), rf"\1\2{REMOVED}"),
     (
-        re.compile(
-            r"(?i)(password|token|secret|authorization)(\"?\s*[=:]\s*)(\"[^\"]*\"|[^\s\",;]+)"
-        ),
+        re.compile(rf"(?i)(password|token|secret)({_SIGN})({_QUOTED}|[^\s\",;]+)"),
         rf"\1\2{REMOVED}",
     ),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@\"']+@"), rf"\1{REMOVED}@"),
     # What stands behind the name of the store in a path is a key; parameters have keys, too.
     (re.compile(r"(/state/[a-z]+/[a-z0-9.-]+)/[^\s\"'?]+"), rf"\1/{REMOVED}"),
     (re.compile(r"(/state/[^\s\"'?]*)\?[^\s\"']+"), rf"\1?{REMOVED}"),
@@ -41,7 +46,15 @@ def redacted_object(found: Any) -> Any:
         }
     if isinstance(found, list):
         return [redacted_object(one) for one in found]
-    return redacted_text(found) if isinstance(found, str) else found
+    return _text(found) if isinstance(found, str) else found
+
+
+def _text(text: str) -> str:
+    """A text, which may be the JSON of an object, as in annotations of tools that apply objects."""
+    if text.lstrip().startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(redacted_object(json.loads(text)), ensure_ascii=False)
+    return redacted_text(text)
 
 
 def _variable(variable: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ _SOCKET_S = 30.0
 _SESSION_PATH = "/console/session"
 _FILES = "/console/"
 _ASKED = ("/state/", "/openapi.json")
+# A path goes to the pod as it is. HTTP clients and proxies resolve dot segments, by which a file's
+# path would lead to rows, which need the session.
+_FILE = re.compile(r"/console/(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*(?:[A-Za-z0-9_-][A-Za-z0-9._-]*)?")
+_DOTS = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:[/?#]|$)", re.IGNORECASE)
 _PASSED_ON = ("Accept", "Content-Type", "If-None-Match")
 _OF_THE_CONNECTION = frozenset(("connection", "content-length", "date", "transfer-encoding"))
 
@@ -134,9 +139,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == _SESSION_PATH and self.command == "POST":
             headers = {"Content-Type": "application/json", "Cache-Control": "no-store"}
             return 200, headers, self.server.redeem(body)
-        if not path.startswith((_FILES, *_ASKED)):
-            raise PathNotFoundError(f"there is no {path[:200]}: the console is at /console/")
-        if not path.startswith(_FILES):
+        is_file = self.command == "GET" and _FILE.fullmatch(path) is not None
+        if not is_file:
+            if not path.startswith(_ASKED) or _DOTS.search(path):
+                raise PathNotFoundError(f"there is no {path[:200]}: the console is at /console/")
             self.server.check(self.headers.get("Authorization"))
         passed = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
         answer = self.server.ask(self.command, path, passed, body)

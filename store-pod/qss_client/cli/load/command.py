@@ -69,6 +69,10 @@ def load(
             "qss load sends rows to every pod of the store: run it inside of the cluster, with "
             "--url of the store's Service, instead of --kube"
         )
+    if not file.is_file():
+        raise MalformedRequestError(
+            f"{file} is no regular file: qss load reads it twice; write its rows into a file first"
+        )
     try:
         from qss_client.cli.load import loader
         from qss_client.cli.load.progress import Progress
@@ -116,11 +120,10 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 
 
 def _tell(name: str, store: str, loaded: "Loaded") -> None:
-    earlier = f", {loaded.earlier_rows} were there" if loaded.earlier_rows else ""
-    typer.echo(
-        f"loaded {loaded.rows} rows of {name} into store {store} in {loaded.batches} batches"
-        f"{earlier}"
-    )
+    earlier = f", {loaded.earlier_rows} were loaded before" if loaded.earlier_rows else ""
+    batches = "1 batch" if loaded.batches == 1 else f"{loaded.batches} batches"
+    rows = "1 row" if loaded.rows == 1 else f"{loaded.rows} rows"
+    typer.echo(f"loaded {rows} of {name} into store {store} in {batches}{earlier}")
     if loaded.dropped:
         typer.echo(f"{loaded.dropped} rows are older than the store keeps: no reader sees them")
     if loaded.earlier_rows and not loaded.rows:

@@ -53,6 +53,32 @@ class CsvFile:
         return names
 
     def rows(self) -> Iterator[InputRow]:
+        last: tuple[InputRow, bytes | None] | None = None
+        for following in self._rows():
+            if last is not None:
+                yield last[0]
+            last = following
+        if last is None:
+            return
+        row, field = last
+        if field is not None and self._is_open_at_the_end(field):
+            row = InputRow(row.line, problem="a field begins with a quote, and no quote ends it")
+        yield row
+
+    def _is_open_at_the_end(self, field: bytes) -> bool:
+        """Whether the last field of the file is quoted and goes on to the end of the file.
+
+        Arrow takes the rest of the file for its value then.
+        """
+        quoted = b'"' + field.replace(b'"', b'""')
+        with self._path.open("rb") as file:
+            file.seek(max(0, self._size - len(quoted) - 1))
+            tail = file.read()
+        before = tail[: -len(quoted)]
+        return tail.endswith(quoted) and before in (b"", b"\n", b"\r", self._delimiter.encode())
+
+    def _rows(self) -> Iterator[tuple[InputRow, bytes | None]]:
+        """The rows, each with its last field as it is in the file."""
         number = 1  # Of the row before; the header is the first.
         extra = sum(name.count("\n") for name in self.names)
         for batch in self._batches():
@@ -61,15 +87,15 @@ class CsvFile:
                 number += 1
                 while self._refused and self._refused[0][0] == number:
                     _, breaks, problem = self._refused.popleft()
-                    yield InputRow(number + extra, problem=problem)
+                    yield InputRow(number + extra, problem=problem), None
                     extra += breaks
                     number += 1
                 self._read += sum(len(one) + 1 for one in fields if one)
                 if any(one is not None for one in fields):  # Else it is an empty line.
-                    yield self._row(number + extra, fields)
+                    yield self._row(number + extra, fields), fields[-1]
                     extra += sum(one.count(b"\n") for one in fields if one is not None)
         for row, _, problem in self._refused:
-            yield InputRow(row + extra, problem=problem)
+            yield InputRow(row + extra, problem=problem), None
 
     def _row(self, line: int, fields: tuple[bytes | None, ...]) -> InputRow:
         try:
@@ -115,9 +141,15 @@ class CsvFile:
             raise self._no_csv(error) from error
 
     def _refuse(self, row: csv.InvalidRow) -> str:
-        fields = f"it has {row.actual_columns} fields, the header has {row.expected_columns}"
-        self._refused.append((row.number, row.text.count("\n"), fields))
+        fields = "field" if row.actual_columns == 1 else "fields"
+        told = f"it has {row.actual_columns} {fields}, the header has {row.expected_columns}"
+        self._refused.append((row.number, row.text.count("\n"), told))
         return "skip"
 
     def _no_csv(self, error: Exception) -> MalformedRequestError:
+        if "straddling object" in str(error):
+            longest = f"{LINE_BYTES_MAX // 1024**2} MiB"
+            return MalformedRequestError(
+                f"{self._path}: a row has more than {longest}, or a quote is not closed"
+            )
         return MalformedRequestError(f"{self._path} is no CSV: {error}")

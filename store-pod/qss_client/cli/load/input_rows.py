@@ -65,6 +65,7 @@ class InputFile(Protocol):
         ...
 
 
+_COMPRESSED = frozenset({".bz2", ".gz", ".xz", ".zip", ".zst"})
 _SUFFIXES = {
     ".csv": FileFormat.CSV,
     ".ndjson": FileFormat.NDJSON,
@@ -75,6 +76,8 @@ _SUFFIXES = {
 
 def format_of(path: Path, given: FileFormat | None) -> FileFormat:
     """The format of a file, by its suffix if none is given. Raises MalformedRequestError."""
+    if path.suffix.lower() in _COMPRESSED:
+        raise MalformedRequestError(f"{path.name} is compressed: unpack it first")
     found = given or _SUFFIXES.get(path.suffix.lower())
     if found is None:
         raise MalformedRequestError(

@@ -152,7 +152,9 @@ def load(
                     continue
                 batch = _Batch(http, run, number, identity.fingerprint(number), limits)
                 check = partial(check_unchanged, options.path, stamp)
-                loaded.dropped += batch.write(encoder.groups(rows), check)
+                loaded.dropped += batch.write(
+                    encoder.groups(rows), check, lambda what: tell(what, source.share_read())
+                )
                 last = number
                 loaded.add(rows)
                 tell(f"loaded {loaded.rows} rows", source.share_read())
@@ -200,10 +202,13 @@ class _Batch:
     fingerprint: str
     limits: RetryLimits
 
-    def write(self, groups: Iterator[list[Slice]], check: Callable[[], None]) -> int:
+    def write(
+        self, groups: Iterator[list[Slice]], check: Callable[[], None], tell: Callable[[str], None]
+    ) -> int:
         """Commits the rows; a small batch carries them. Returns the number of dropped rows.
 
         `check` is called once all rows were read: what it raises keeps them out of the store.
+        `tell` gets a sentence behind each group of a large batch.
         """
         first = list(islice(groups, 2))
         if len(first) == 1 and sum(len(one.data) for one in first[0]) <= CARRIED_ROWS_BYTES_MAX:
@@ -218,7 +223,7 @@ class _Batch:
                 limits=self.limits,
             )
         else:
-            staged = self._staged(chain(first, groups))
+            staged = self._staged(chain(first, groups), tell)
             check()
             answer = commit(
                 self.http,
@@ -231,11 +236,12 @@ class _Batch:
             )
         return sum(answer.dropped.values())
 
-    def _staged(self, groups: Iterable[list[Slice]]) -> list[Staged]:
+    def _staged(self, groups: Iterable[list[Slice]], tell: Callable[[str], None]) -> list[Staged]:
         staged: list[Staged] = []
         for number, slices in enumerate(groups):
             task = name_group(name_attempt(0, 0), number)
             staged += stage(self.http, self.run, self.number, task, slices, self.limits)
+            tell(f"sent {sum(one.chunk.records for one in staged)} rows of batch {self.number}")
         return staged
 
 

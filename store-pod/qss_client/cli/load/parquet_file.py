@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -24,6 +25,11 @@ class ParquetFile:
         except (pa.ArrowException, OSError) as error:
             raise self._no_parquet(error) from error
         self.names = tuple(self._file.schema_arrow.names)
+        if len({*self.names}) < len(self.names):
+            self._file.close()
+            raise MalformedRequestError(
+                f"{path.name} names a column twice: {', '.join(self.names)}"
+            )
         self._read = 0
 
     def close(self) -> None:
@@ -35,11 +41,21 @@ class ParquetFile:
     def rows(self) -> Iterator[InputRow]:
         try:
             for batch in self._file.iter_batches(_ROWS):
-                for cells in batch.to_pylist(maps_as_pydicts="strict"):
+                for cells in self._cells(batch):
                     self._read += 1
                     yield InputRow(self._read, cells)
         except (pa.ArrowException, OSError) as error:
             raise self._no_parquet(error) from error
+
+    def _cells(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
+        except (ValueError, KeyError, OverflowError) as error:
+            raise MalformedRequestError(
+                f"rows {self._read + 1} to {self._read + batch.num_rows} have a value that cannot "
+                f"be read: {error}"
+            ) from error
+        return found
 
     def _no_parquet(self, error: Exception) -> MalformedRequestError:
         return MalformedRequestError(f"{self._path} is no Parquet: {error}")

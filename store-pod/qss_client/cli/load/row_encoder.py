@@ -1,6 +1,7 @@
 """Encodes rows of a file by the serdes of a store, and collects the lines that do not fit."""
 
-import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from qss_client.chunks.partitioning import partitions_of_list
 from qss_client.cli.load.input_rows import InputRow, Text
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
-from qss_core.serdes.json import JSON_REFUSALS, check_json_syntax
+from qss_core.serdes.json import JSON_REFUSALS, check_json_syntax, json_or_text, parse_json
 from qss_core.serdes.registry import Serde, serde_of
 from qss_core.text import encode_text
 from qss_core.times import time_of_json, time_of_text
@@ -24,7 +25,8 @@ GROUP_BYTES_MAX = 16 * 1024 * 1024  # Encoded rows in memory, before they are st
 PROBLEMS_MAX = 10
 _TEXTS = frozenset({"string", "uuid", "bytes"})  # Serdes whose JSON is a text.
 _NEITHER = ("partition", "headers", "sequence", "windowEnd", "window_end", "validTo")
-_encode_json = msgspec.json.Encoder(decimal_format="number").encode
+_WHOLE = re.compile("[0-9]{1,9}")
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Cells = Mapping[str, Any]
 
@@ -146,8 +148,13 @@ class RowEncoder:
 
     def _encoded(self, cells: Cells, names: tuple[str, ...], serde: Serde) -> bytes | None:
         if len(names) == 1 and (names == self._value or names == self._columns.key):
+            cell = cells.get(names[0])
             try:
-                return _encode(cells.get(names[0]), serde)
+                if serde.name == "json" and isinstance(cell, Text):
+                    if names[0] in self._columns.texts:
+                        return _encode_json(str(cell))
+                    _check_looks_whole(cell)
+                return _encode(cell, serde)
             except StoreError as error:
                 raise MalformedRequestError(f'column "{names[0]}": {error.message}') from error
         return _encode_json({name: self._member(name, cells.get(name)) for name in names})
@@ -155,11 +162,15 @@ class RowEncoder:
     def _member(self, name: str, cell: Any) -> Any:
         if not isinstance(cell, Text) or name in self._columns.texts:
             return str(cell) if isinstance(cell, Text) else cell
+        try:
+            _check_looks_whole(cell)
+        except MalformedRequestError as error:
+            raise MalformedRequestError(f'column "{name}": {error.message}') from error
         return msgspec.Raw(cell.encode()) if _is_json(cell) else str(cell)
 
     def _partition(self, cell: Any) -> int:
-        number = json.loads(bytes(cell)) if isinstance(cell, msgspec.Raw) else cell
-        if isinstance(number, Text) and number.isascii() and number.isdigit():
+        number = _parsed(cell) if isinstance(cell, msgspec.Raw) else cell
+        if isinstance(number, Text) and _WHOLE.fullmatch(number):
             number = int(number)
         if type(number) is not int or not 0 <= number < self._definition.partitions:
             raise MalformedRequestError(
@@ -190,7 +201,7 @@ def _encode(cell: Any, serde: Serde) -> bytes | None:
         data = bytes(cell)
         if data == b"null":
             return None
-        return data if serde.name == "json" else serde.encode(serde.from_json(json.loads(data)))
+        return data if serde.name == "json" else serde.encode(serde.from_json(_parsed(cell)))
     if cell is None:
         return None
     if isinstance(cell, str):
@@ -199,7 +210,41 @@ def _encode(cell: Any, serde: Serde) -> bytes | None:
         return _encode_json(cell)
     if serde.name == "bytes" and isinstance(cell, bytes):
         return cell
-    return serde.encode(serde.from_json(cell))
+    return serde.encode(serde.from_json(_finite(cell)))
+
+
+def _parsed(raw: msgspec.Raw) -> Any:
+    return parse_json(bytes(raw).decode())
+
+
+def _finite(cell: Any) -> Any:
+    """The cell, with the texts that StoreSink writes for numbers that JSON lacks."""
+    match cell:
+        case float() if not math.isfinite(cell):
+            return _NOT_FINITE.get(cell, "NaN")
+        case dict():
+            return {name: _finite(one) for name, one in cell.items()}
+        case list():
+            return [_finite(one) for one in cell]
+    return cell
+
+
+def _known(value: Any) -> str:
+    """The text of a time of pandas, which Arrow makes where there are nanoseconds."""
+    made = getattr(value, "isoformat", None)
+    if made is not None:
+        return str(made())
+    raise TypeError(f"JSON has no {type(value).__name__}")
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_known)
+
+
+def _encode_json(cell: Any) -> bytes:
+    try:
+        return _ENCODER.encode(_finite(cell))
+    except TypeError as error:
+        raise MalformedRequestError(str(error)) from error
 
 
 def _encode_text(text: str, serde: Serde) -> bytes:
@@ -207,7 +252,15 @@ def _encode_text(text: str, serde: Serde) -> bytes:
         return serde.encode(serde.from_json(str(text)))
     if serde.name == "json":
         return encode_text(text) if _is_json(text) else _encode_json(str(text))
-    return serde.encode(serde.from_json(json.loads(text) if _is_json(text) else str(text)))
+    return serde.encode(serde.from_json(json_or_text(str(text))))
+
+
+def _check_looks_whole(text: Text) -> None:
+    """Raises MalformedRequestError for a field that begins as an object or array and is none."""
+    if text.lstrip().startswith(("{", "[")) and not _is_json(text):
+        raise MalformedRequestError(
+            "it begins as JSON and is none: mend it, or take the column as texts (--text)"
+        )
 
 
 def _is_json(text: str) -> bool:
@@ -230,7 +283,7 @@ def _time(column: str, cells: Cells, *, is_needed: bool) -> int | None:
 
 def _milliseconds(column: str, cell: Any) -> int | None:
     if isinstance(cell, msgspec.Raw):
-        cell = json.loads(bytes(cell))
+        cell = _parsed(cell)
     if cell is None:
         return None
     if isinstance(cell, datetime):

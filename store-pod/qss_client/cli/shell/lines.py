@@ -1,5 +1,6 @@
 """Makes of a line of `qss shell` the arguments of a command of `qss`."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +9,9 @@ from qss_core.errors import MalformedRequestError
 
 ENDS = frozenset({"exit", "quit"})
 _LINE_MAX = 100_000
+# A comment begins with a word, as in other shells; shlex would take C#1 for the word C. What stands
+# in quotes or behind a backslash is no comment.
+_COMMENT = re.compile(r"""('[^']*'|"(?:\\.|[^"\\])*"|\\.)|(?<!\S)\#.*""", re.DOTALL)
 _NOT_INSIDE = frozenset({"shell", "up", "demo"})
 
 
@@ -28,7 +32,7 @@ class Lines:
         if len(line) > _LINE_MAX:
             raise MalformedRequestError(f"a line has at most {_LINE_MAX} characters")
         try:
-            words = shlex.split(line, comments=True)
+            words = shlex.split(_COMMENT.sub(lambda found: found[1] or "", line))
         except ValueError as error:
             raise MalformedRequestError(
                 f"{error}: close the quotes, or put \\ before one"

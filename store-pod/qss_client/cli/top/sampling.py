@@ -1,7 +1,9 @@
 """Asks the pods of a store for their state at one time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from urllib.parse import quote
 
 from qss_client.cli.top.metrics_text import PodMetrics
@@ -15,6 +17,7 @@ from qss_core.wire.discovery import BatchReport, Lags, PodStatus, StoreBatches, 
 from qss_core.wire.messages import Instance, StoreMetadata
 
 ANSWER_S = 2.0
+_PODS_AT_ONCE = 16
 _STATUS_S = 2 * ANSWER_S  # The pod that is asked waits for the other pods.
 
 
@@ -63,6 +66,7 @@ class Sampler:
         self._metrics_urls = metrics_urls
         self._clock = clock
         self._after = 0
+        self._answering: tuple[str, ...] = ()  # The pod that told the routes last.
 
     def sample(self, known: StoreMetadata) -> StoreSample:
         """The store now; with the routes of `known` while no pod tells newer ones.
@@ -73,7 +77,7 @@ class Sampler:
         metadata = self._newer(known)
         pods = None if self._connection.direct else self._all_by_one(metadata)
         if pods is None:
-            pods = tuple(self._each(metadata))
+            pods = self._each(metadata)
         batches = None if self._metrics_urls else self._batches(metadata, pods)
         at_s = self._clock.monotonic_s()
         return StoreSample(at_s=at_s, metadata=metadata, pods=pods, batches=batches)
@@ -82,11 +86,12 @@ class Sampler:
         """The routes that the first pod tells that answers."""
         path = _path("instances", known)
         urls = [one.query for one in known.instances] if self._connection.direct else []
-        for url in dict.fromkeys([*urls, *self._connection.urls]):
+        for url in dict.fromkeys([*self._answering, *urls, *self._connection.urls]):
             try:
                 found = self._http.get(url + path, StoreMetadata, ANSWER_S)
             except StoreError:
                 continue
+            self._answering = (url,)
             return newer_of(known, found)
         return known
 
@@ -120,13 +125,18 @@ class Sampler:
             failure=failure,
         )
 
-    def _each(self, metadata: StoreMetadata) -> Iterator[PodSample]:
+    def _each(self, metadata: StoreMetadata) -> tuple[PodSample, ...]:
         """Each pod by its own address; behind a forwarded port one pod."""
-        for number, instance in enumerate(metadata.instances):
+
+        def asked(number: int, instance: Instance) -> PodSample:
             url = instance.query
             if not self._connection.direct:
                 url = "" if number else self._connection.urls[0]
-            yield self._pod(instance, url, metadata)
+            return self._pod(instance, url, metadata)
+
+        # At the same time: silent pods would add up to a wait that nobody explains.
+        with ThreadPoolExecutor(_PODS_AT_ONCE) as threads:
+            return tuple(threads.map(asked, count(), metadata.instances))
 
     def _pod(self, instance: Instance, url: str, metadata: StoreMetadata) -> PodSample:
         if not url:

@@ -43,7 +43,7 @@ class BatchesApi:
             raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)
         if active.ordinal == self._pod.ordinal:
             raise NotReadyError(f"pod {active.name} is opening its replicas: try again")
-        path = request.raw_path.partition("?")[0]
+        path = request.rel_url.raw_path
         asked = PeerRequest(
             method="GET",
             path=f"{path}?scope=local&after={after}",

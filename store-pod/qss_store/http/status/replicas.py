@@ -87,5 +87,5 @@ class ReplicasApi:
 
 def local_request(request: web.Request) -> PeerRequest:
     """The same request for another pod, which asks no third one."""
-    path = request.raw_path.partition("?")[0]
+    path = request.rel_url.raw_path
     return PeerRequest(method="GET", path=f"{path}?scope=local", headers=forwarded_headers(request))

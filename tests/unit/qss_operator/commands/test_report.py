@@ -19,7 +19,12 @@ RESOURCE = {
     "metadata": {
         "name": "words",
         "managedFields": ["long"],
-        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "env: geheim"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "env: geheim",
+            "example.org/applied": '{"env":[{"name":"DB_PASSWORD","value":"geheim"}]}',
+            "example.org/login": '{"password": "geheim"}',
+            "example.org/note": "stays",
+        },
     },
     "spec": {"pod": {"env": [{"name": "QSS_X", "value": "geheim"}]}},
     "status": {"ready": "2/2"},
@@ -38,7 +43,10 @@ EVENTS = {
         {"involvedObject": {"name": "other-1"}, "reason": "C"},
     ]
 }
-LOG = f"GET /state/stores/words/geheim?from=geheim 200\nAuthorization: Bearer {TOKEN}\n"
+LOG = (
+    "no UTF-8 \\377\\nGET /state/stores/words/geheim?from=geheim 200\n"
+    f"Authorization: Bearer {TOKEN}\n"
+)
 
 
 @pytest.fixture
@@ -95,7 +103,10 @@ def test_a_report_has_all_parts_and_no_secrets(plugin: Program, tmp_path: Path) 
     everything = "".join(files.values())
     assert "geheim" not in everything
     assert TOKEN not in everything
-    assert json.loads(files["words-report/resource.json"])["status"] == {"ready": "2/2"}
+    resource = json.loads(files["words-report/resource.json"])
+    assert resource["status"] == {"ready": "2/2"}
+    assert resource["metadata"]["annotations"]["example.org/note"] == "stays"
+    assert "no UTF-8 \ufffd" in files["words-report/logs/words-1.log"]
     events = json.loads(files["words-report/events.json"])
     assert [one["reason"] for one in events] == ["A", "B"]
     readme = files["words-report/README.txt"]
@@ -114,6 +125,16 @@ def test_a_report_on_no_store_writes_no_file(plugin: Program, tmp_path: Path) ->
     assert done.code == 3
     assert "STORE_NOT_FOUND" in done.err
     assert not (tmp_path / "other-report.tar.gz").exists()
+
+
+@pytest.mark.parametrize("file", ["none/report.tar.gz", "."])
+def test_a_file_that_cannot_be_written_is_told_before_the_cluster_is_asked(
+    plugin: Program, tmp_path: Path, file: str
+) -> None:
+    done = plugin.run("report", "words", "-n", "shop", "--file", file)
+    assert (done.code, done.out) == (2, "")
+    assert "--file" in done.err
+    assert not (tmp_path / "kubectl.asked").exists()
 
 
 def test_logs_are_those_of_kubectl_with_its_exit_code(plugin: Program, tmp_path: Path) -> None:
@@ -135,6 +156,9 @@ def test_logs_are_those_of_kubectl_with_its_exit_code(plugin: Program, tmp_path:
         (f"token={TOKEN}", "token=(removed)"),
         ("Basic dXNlcjpwYXNz", "Basic (removed)"),
         ('"password": "x y"', '"password": (removed)'),
+        (r"{\"password\": \"x y\"}", r"{\"password\": (removed)}"),
+        ("authorization: Token x", "authorization: (removed)"),
+        ("postgres://user:geheim@db/x", "postgres://(removed)@db/x"),
         ("GET /state/windows/words/a%20b HTTP/1.1", "GET /state/windows/words/(removed) HTTP/1.1"),
         ("/state/stores/words?prefix=a 200", "/state/stores/words?(removed) 200"),
         ("/state/stores/words 200", "/state/stores/words 200"),

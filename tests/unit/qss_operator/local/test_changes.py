@@ -1,6 +1,7 @@
 """Changes of stored resources: what they store, what they refuse, who takes them over."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from qss_operator.local.changes import (
 )
 from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import StateDirectory
-from qss_operator.local.pods import kill_pod
+from qss_operator.local.pods import signal_pod
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION
@@ -149,9 +150,9 @@ async def test_where_nothing_runs_pods_cannot_be_named(state: StateDirectory) ->
     with pytest.raises(NotRunningError, match=r"nothing runs in .*: `qss up --state-dir"):
         await ask_for_active(state, STORE, 0, "0")
     with pytest.raises(NotRunningError, match=r"nothing runs in .*: `qss up --state-dir"):
-        kill_pod(state, f"{STORE}-0")
+        signal_pod(state, f"{STORE}-0", signal.SIGKILL)
     with pytest.raises(NotThereError, match="no pod 'nonsense' in"):
-        kill_pod(state, "nonsense")
+        signal_pod(state, "nonsense", signal.SIGKILL)
     assert text_of(state) == before
 
 

@@ -45,6 +45,11 @@ def test_read_uncommitted_is_taken_and_may_change(rows: dict[str, Any]) -> None:
     assert supported_spec(spec) == (spec, [])
 
 
+def test_what_pages_of_browsers_get_is_taken() -> None:
+    access = {"console": False, "allowedOrigins": ["https://shop.example"]}
+    refuse_unsupported_locally(spec_of(access=NO_ACCESS_CONTROL | access))
+
+
 def test_versions_are_taken() -> None:
     refuse_unsupported_locally(spec_of({"type": "Versioned", "versioned": {}}))
 

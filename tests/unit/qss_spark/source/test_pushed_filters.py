@@ -36,6 +36,11 @@ def key(name: str, value: Any) -> Predicate:
         ("bytes", [key("LessThan", b"\xff")], {"to": "_w"}),
         ("int32", [key("EqualTo", 7)], {"keys": "[7]"}),
         ("int16", [key("EqualTo", 70_000)], {}),
+        # A key that no store can have is an error of a read, and a filter without rows is none.
+        ("string", [key("In", ("a", "b" * 70_000))], {"keys": '["a"]'}),
+        ("string", [key("EqualTo", "\u00e9" * 40_000)], {"keys": "[]"}),
+        ("string", [key("StringStartsWith", "a" * 70_000)], {}),
+        ("bytes", [key("GreaterThan", b"a" * 70_000), key("LessThan", b"b")], {"to": "Yg"}),
         ("uuid", [key("EqualTo", "6F8F2B0E-52F6-4C6F-8D5E-0B1C2D3E4F50")], {}),
         ("float64", [key("EqualTo", 0.0)], {}),
         ("json", [key("EqualTo", "1.0")], {}),
@@ -93,3 +98,7 @@ def test_what_the_user_has_chosen_stays() -> None:
     assert options_of(predicates, WINDOW, {"keyfrom": "a"}) == {"from": "5"}
     assert options_of(predicates, WINDOW, {"FROM": "3"}) == {"keys": '["a"]'}
     assert options_of(predicates, WINDOW, {"partitions": "3"}) == {"from": "5"}
+    assert options_of(predicates, WINDOW, {"to": "9"}) == {"keys": '["a"]', "from": "5"}
+    # A reversed range is an error of a read, and a filter without rows is none.
+    for end in ("4", "1970-01-01T00:00:00.004Z"):
+        assert options_of(predicates, WINDOW, {"To": end}) == {"keys": '["a"]'}

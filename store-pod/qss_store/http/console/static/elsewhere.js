@@ -6,6 +6,9 @@ import { pythonOf } from "./json-text.js";
 
 const quoted = (text) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
+// A link may come from anybody, and what is copied is run: other texts than numbers stay texts.
+const numeral = (text) => (/^\s*\d{1,15}(\.\d{1,15})?\s*$/.test(text) ? text.trim() : JSON.stringify(text));
+
 export function asCurl(request, withToken) {
   const parts = ["curl", "-s", quoted(location.origin + request.path)];
   if (withToken) parts.push("-H", '"Authorization: Bearer $TOKEN"');
@@ -34,7 +37,7 @@ export function asCommand(kindName, values, definition, schema, withToken) {
   for (const [name, value] of given(values, [...fields, ...options])) {
     const flag = flagOf(name, value, command, kindName);
     if (flag) flags.push(flag);
-    else if (name === "partition") left.push(`partition=${value}`);
+    else if (name === "partition") left.push(`partition=${numeral(value)}`);
   }
   const comment = left.length ? `# qss ${command} has no option for ${left.join(", ")}: this command leaves it out\n` : "";
   const place = ["--url", location.origin, ...(withToken ? ["--token-file", "TOKEN_FILE"] : [])];
@@ -88,8 +91,8 @@ export function asPython(kindName, values, definition, schema, withToken) {
 }
 
 const MEMBERS = {
-  partition: ["partition", String], isolation: ["isolation", JSON.stringify], requireActive: ["require_active", () => "True"],
-  maxStaleness: ["max_staleness_s", String], positionBound: ["position_bound", JSON.stringify], timeout: ["timeout_s", String],
+  partition: ["partition", numeral], isolation: ["isolation", JSON.stringify], requireActive: ["require_active", () => "True"],
+  maxStaleness: ["max_staleness_s", numeral], positionBound: ["position_bound", JSON.stringify], timeout: ["timeout_s", numeral],
 };
 
 function optionsOf(kindName, values) {
@@ -103,8 +106,8 @@ function statement(kindName, values, definition, schema, options) {
   const named = (...pairs) => pairs.filter(([, value]) => value).map(([name, value]) => `${name}=${value}`).join(", ");
   const join = (...parts) => parts.filter(Boolean).join(", ");
   const order = ["order", set("order", (text) => (text === "ANY" && kindName !== "versions" ? "" : JSON.stringify(text)))];
-  const limit = ["limit", set("limit", String)];
-  const partitions = ["partitions", set("partitions", (text) => `[${text}]`)];
+  const limit = ["limit", set("limit", numeral)];
+  const partitions = ["partitions", set("partitions", (text) => `[${text.split(",").map(numeral).join(", ")}]`)];
   const own = KINDS[kindName].options.includes("partitions") ? [partitions, ["options", options]] : [["options", options]];
   const times = [["from_", set("timeFrom", timeValue)], ["to", set("timeTo", timeValue)]];
   const sessions = [["end_from", set("endFrom", timeValue)], ["start_to", set("startTo", timeValue)]];
@@ -129,7 +132,7 @@ function statement(kindName, values, definition, schema, options) {
     default: {
       const [[, type], ...rest] = queryOf(kindName, values, definition, schema);
       const members = rest.length && `members={${rest.map(([name, json]) => `${JSON.stringify(name)}: ${pythonOf(json)}`).join(", ")}}`;
-      return `print(store.query(${join(type, members, named(limit, ["execution_info", values.executionInfo === "true" ? "True" : ""], ...own))}))`;
+      return `print(store.query(${join(pythonOf(type), members, named(limit, ["execution_info", values.executionInfo === "true" ? "True" : ""], ...own))}))`;
     }
   }
 }

@@ -77,6 +77,48 @@ def test_json_is_stored_as_it_is_and_another_text_as_a_text() -> None:
     assert value_of("bytes", b"\x00") == b"\x00"
 
 
+def test_broken_json_is_refused_unless_the_column_has_texts() -> None:
+    rows = [{"key": Text("a"), "value": Text('{"n":')}]
+    for columns in (Columns(), Columns(value=("key", "value"))):
+        with pytest.raises(MalformedRequestError, match='"value": it begins as JSON and is none'):
+            encoded(make_definition(4), rows, columns)
+    (found,) = encoded(make_definition(4), rows, Columns(texts=frozenset({"value"})))
+    assert found["value"] == b'"{\\"n\\":"'
+    assert value_of("string", Text("{n}")) == b"{n}"
+
+
+def test_json_has_texts_for_numbers_that_it_lacks() -> None:
+    nested = {"n": [1.5, float("nan")], "m": {"x": float("-inf")}}
+    assert value_of("json", nested) == b'{"n":[1.5,"NaN"],"m":{"x":"-Infinity"}}'
+    row = {"key": "a", "x": float("inf"), "y": 1}
+    assert encoded(make_definition(4), [row])[0]["value"] == b'{"x":"Infinity","y":1}'
+    known = serde_of("float64")
+    assert value_of("float64", float("nan")) == known.encode(known.from_json("NaN"))
+
+
+class Moment(datetime):
+    """A time with nanoseconds, as that of pandas."""
+
+
+def test_a_time_of_a_library_is_a_time() -> None:
+    at = Moment(2026, 1, 1, tzinfo=UTC)
+    assert value_of("json", {"at": at}) == b'{"at":"2026-01-01T00:00:00+00:00"}'
+    with pytest.raises(MalformedRequestError, match='line 2: column "value": JSON has no complex'):
+        value_of("json", 1j)
+
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize("cell", [Text(LONG), raw(LONG)])
+def test_a_number_that_is_too_long_for_python_is_refused(cell: Any) -> None:
+    for name in ("value", "timestamp", "partition"):
+        definition = make_definition(4, value_serde="int64", partitioner=Partitioner.EXPLICIT)
+        row = {"key": Text("a"), "value": Text("1"), "partition": 0, name: cell}
+        with pytest.raises(MalformedRequestError, match="line 2: "):
+            encoded(definition, [row])
+
+
 @pytest.mark.parametrize("cell", [None, raw("null")])
 def test_null_deletes(cell: Any) -> None:
     assert value_of("json", cell) is None

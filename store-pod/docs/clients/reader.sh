@@ -1,0 +1,59 @@
+#!/bin/bash
+# Reads a store with curl 7.76 or newer.
+# reader.sh URL STORE get KEY, or scan PREFIX; QSS_POSITION is the position to begin with.
+set -euo pipefail
+url=$1/state/stores/$2 seconds=${QSS_DEADLINE_S:-30}
+files=$(mktemp --directory) && trap 'rm -r "$files"' EXIT
+
+# A failure that may pass: it has a time to wait, or a partition is on its way to another pod.
+passing='"retryAfterMs":|"(code|reason)":"(NOT_PRESENT|NOT_ACTIVE|STALE_EPOCH)"'
+
+ask() {
+  local end=$((SECONDS + seconds)) code
+  while
+    : >"$files/answer"
+    code=0
+    curl --no-progress-meter --fail-with-body --path-as-is --get --max-time "$seconds" \
+      --output "$files/answer" --dump-header "$files/headers" \
+      ${QSS_TOKEN_FILE:+--header "Authorization: Bearer $(cat "$QSS_TOKEN_FILE")"} \
+      ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@" || code=$?
+    case $code in
+      0) return ;;
+      22) grep -qE "$passing" "$files/answer" || return 1 ;;
+      7 | 18 | 28 | 52 | 56) ;; # Refused, cut, or no answer in time.
+      *) return 1 ;;
+    esac
+    ((SECONDS < end))
+  do sleep 0.5; done
+  return 1
+}
+fail() {
+  cat "$1" >&2
+  exit 1
+}
+
+if [[ $3 == get ]]; then
+  key=$(printf %s "$4" | od -An -v -tx1 | tr -d '\n' | tr ' ' %) # Each byte as %xx.
+  if ask "$url/$key"; then cat "$files/answer"; else
+    grep -q '"code":"KEY_NOT_FOUND"' "$files/answer" || fail "$files/answer"
+    printf null
+  fi
+  echo
+  sed -n 's/^queryable-state-position: \([^\r]*\).*/QSS_POSITION=\1/Ip' "$files/headers" >&2
+  exit
+fi
+cursor='' started=$SECONDS
+while
+  ask --header 'Accept: application/x-ndjson' --data-urlencode "prefix=$4" \
+    --data limit="${QSS_LIMIT:-1000}" ${cursor:+--data "cursor=$cursor"} "$url" || fail "$files/answer"
+  if grep '^{"key":' "$files/answer"; then started=$SECONDS; fi
+  if grep '^{"partition":.*"failure":{' "$files/answer" >"$files/failed"; then
+    if grep -qvE "$passing" "$files/failed" || ((SECONDS - started >= seconds)); then
+      fail "$files/failed"
+    fi
+    sleep 0.5
+  fi
+  # The cursor of the last partition goes on with all that is left, also with what failed.
+  cursor=$(tail -n 1 "$files/answer" | sed -n 's/.*"cursor":"\([^"]*\)"}$/\1/p')
+  [[ -n $cursor ]]
+do :; done
