@@ -1,10 +1,12 @@
 """The volume of a real pod went back: the status reports the loss, and a person accepts it."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
 import signal
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from qss_core.model import Ordinal
 from qss_operator.local.run import running_stores
 from qss_operator.planning.model import ConditionType
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
-from qss_testing.waiting import wait_until_async
+from qss_testing.waiting import wait_until, wait_until_async
 from qss_testing.writers.writer import write_values
 
 pytestmark = pytest.mark.long
@@ -69,6 +71,17 @@ def keys_at(url: str) -> int:
         return sum(store.get(key) is not None for key in KEYS)
 
 
+def sequences_at(qss: Qss, ordinal: int) -> set[int]:
+    """The sequences that the replicas of a pod have applied."""
+    status = qss.state.read_status(STORE)
+    assert status is not None
+    assert status.endpoints is not None
+    url = f"{status.endpoints.pods[ordinal].query}/state/lags/{STORE}"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        found = json.load(answer)
+    return {one["sequence"] for one in found["partitions"].values()}
+
+
 def told(qss: Qss, kind: ConditionType) -> tuple[str, str, str]:
     """Status, reason and message of a condition; empty before it is published."""
     status = qss.state.read_status(STORE)
@@ -81,11 +94,19 @@ def in_sync(qss: Qss) -> list[set[int]]:
     return [{*one.in_sync} for one in (status and status.assignment) or ()]
 
 
-async def degraded_by(qss: Qss, reason: str) -> str:
-    """The message of the condition, once it has that reason."""
-    is_so = lambda: told(qss, ConditionType.DEGRADED)[1] == reason  # noqa: E731
-    await wait_until_async(is_so, TIMEOUT_S)
-    return told(qss, ConditionType.DEGRADED)[2]
+async def degraded_by(qss: Qss, reason: str, words: str = "") -> str:
+    """The message of the condition, once it has that reason and has the words in it.
+
+    A message has more in it with each pod that answers.
+    """
+
+    def message() -> str | None:
+        _, its_reason, its_message = told(qss, ConditionType.DEGRADED)
+        return its_message if its_reason == reason and words in its_message else None
+
+    found = await wait_until_async(message, TIMEOUT_S)
+    assert found is not None
+    return found
 
 
 async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -> None:
@@ -142,6 +163,9 @@ async def test_a_learner_goes_on_where_the_only_volume_in_sync_is_gone(qss: Qss)
     async with started(qss, **spec):
         await wait_until_async(lambda: in_sync(qss) == [{0, 1}, {0, 1}], TIMEOUT_S)
         await write(qss, 1)
+        # A standby applies what it has logged a moment after the writer's answer.
+        applied = lambda: sequences_at(qss, 1) == {1}  # noqa: E731
+        await asyncio.to_thread(wait_until, applied, TIMEOUT_S)
         standby = qss.pod(1)
         assert standby is not None
         os.kill(standby.pid, signal.SIGSTOP)
@@ -149,10 +173,8 @@ async def test_a_learner_goes_on_where_the_only_volume_in_sync_is_gone(qss: Qss)
         await write(qss, 2)
     shutil.rmtree(qss.state.data_directory(STORE, Ordinal(0)))
     async with started(qss, **spec):
-        message = await degraded_by(qss, "NoInSyncReplica")
-        assert (
-            "After an accepted loss partition 0, 1 goes on with word-counts-1, which has sequence 1"
-        ) in message
+        follows = "After an accepted loss partition 0, 1 goes on with word-counts-1, which has"
+        message = await degraded_by(qss, "NoInSyncReplica", f"{follows} sequence 1")
         accepted = re.search(f'{ANNOTATION}: "([0-9@,]+)"', message)
         assert accepted is not None
     async with started(qss, {ANNOTATION: accepted[1]}, **spec):
