@@ -1,13 +1,13 @@
 """The commands of `kubectl qss` beside those of the client; `kubectl qss status` is here."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
 
 from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.printing import Output, print_document, without_csv
-from qss_client.cli.shell.names import store_names
+from qss_client.cli.shell.names import OneOrAll
 from qss_client.kube.kubectl import KubernetesPlace, read_resource, read_resources
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
@@ -28,12 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @reaching
 def status(
-    store: Annotated[
-        str | None,
-        typer.Argument(
-            help="One store, in more words.", show_default=False, autocompletion=store_names
-        ),
-    ] = None,
+    store: OneOrAll = None,
     *,
     reached: Reaching,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qss_client.cli.shell.names import store_names
+from qss_client.cli.shell.names import OneOrAll
 from qss_operator.commands.stores import StateOption, register_store_commands
 from qss_operator.local.cluster import POD_COMMAND
 from qss_operator.local.directory.ports import moves
@@ -115,12 +115,7 @@ def down(*, state_dir: StateOption = DEFAULT_STATE) -> None:
 
 
 def status(
-    store: Annotated[
-        str | None,
-        typer.Argument(
-            help="One store, in more words.", show_default=False, autocompletion=store_names
-        ),
-    ] = None,
+    store: OneOrAll = None,
     *,
     state_dir: StateOption = DEFAULT_STATE,
     output: Annotated[Output, typer.Option("--output", "-o", help="How it is shown.")] = (

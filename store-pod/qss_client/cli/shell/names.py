@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,14 @@ def store_names(context: typer.Context, incomplete: str) -> list[str]:
         return _beginning(incomplete, _stores(context.params))
     except (StoreError, OSError):
         return []
+
+
+OneOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        help="One store, in more words.", show_default=False, autocompletion=store_names
+    ),
+]
 
 
 def query_types(incomplete: str) -> list[str]:
