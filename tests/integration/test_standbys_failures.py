@@ -96,9 +96,12 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         await cluster.assign([configuration(0, 0, epoch=3, standbys=[1], learners=[2])])
         active = replica_of(cluster, 0)
         await wait_until_async(lambda: active.followers.caught_up() == (2,))
-        copies = cluster.pods[2].services.copies
-        copies.begin(active.log.configuration, Ordinal(0))
-        await asyncio.gather(*copies.tasks)
+        copies, before = cluster.pods[2].services.copies, replica_of(cluster, 2)
+        for _ in range(20):  # A learner that answers its active meanwhile refuses the copy.
+            copies.begin(active.log.configuration, Ordinal(0))
+            await asyncio.gather(*copies.tasks)
+            if replica_of(cluster, 2) is not before:
+                break
         await wait_until_async(lambda: active.followers.caught_up() == (2,))
         copied = replica_of(cluster, 2)
         assert copied.health.damage is not None
