@@ -102,23 +102,29 @@ class StoreStatus(Answer, frozen=True, kw_only=True):
     silent: dict[str, str]
 
 
-class BatchReport(Answer, frozen=True, kw_only=True):
-    """A batch that all partitions have applied. `latency_ms` is that of its commit request."""
+class LoggedBatch(Answer, frozen=True, kw_only=True):
+    """A batch that all partitions have applied, as the log of partition 0 tells it."""
 
     sequence: Sequence
     writer: str
     batch: int
     rows: int
     committed_at_ms: int
+
+
+class BatchReport(LoggedBatch, frozen=True, kw_only=True):
+    """A batch that the coordinator saw. `latency_ms` is that of its commit request."""
+
     latency_ms: float
 
 
 class StoreBatches(Answer, frozen=True, kw_only=True):
     """`GET /state/batches/{store}`: the writers, and the newest batches in order.
 
-    The coordinator keeps the batches in memory: after it has moved or started again, they begin
-    anew.
+    The coordinator keeps `batches` in memory. `earlier` are the batches that it has not seen since
+    it started, as after a failover: the log of partition 0 tells them, as far as it is kept.
     """
 
     writers: tuple[WriterReport, ...]
     batches: tuple[BatchReport, ...]
+    earlier: tuple[LoggedBatch, ...] = ()
