@@ -1,8 +1,9 @@
-"""The console's overview in a real Chromium: batches of before, and times of the day."""
+"""The console's overview in a real Chromium: conditions, batches of before, times of the day."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +24,16 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
   if (/^[0-9]+:/.test(text)) window.drawn.add(text);
   return draw.call(this, text, ...rest);
 };"""
+
+
+def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-11-27T12:00:00Z",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +81,47 @@ def begin_again(cluster: PodCluster) -> None:
     newer = tuple(replace(one, epoch=Epoch(2)) for one in cluster.assignment.partitions)
     cluster.assignment = replace(cluster.assignment, partitions=newer)
     cluster.assign(cluster.pods[0])
+
+
+CONDITIONS = [
+    condition("Ready", "True", "Serving", "all 2 partitions are served"),
+    condition("Progressing", "True", "Restarting", "1 of 3 pods was restarted"),
+    condition("Degraded", "True", "VolumeFull", "the volume of words-0 is full: make it larger"),
+    condition("StorageResizing", "Unknown", "NotSeen", "the claim cannot be read"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_conditions_are_shown_with_the_bad_ones_first(
+    browser: Browser, cluster: PodCluster, scheme: Any
+) -> None:
+    url = f"{cluster.url}/console/#/overview"
+    options: dict[str, Any] = {"viewport": {"width": 360, "height": 800}, "color_scheme": scheme}
+    with opened(browser, url, **options) as watched:
+        page = watched.page
+        card = page.locator("section", has=page.get_by_role("heading", name="Conditions"))
+        expect(card).to_contain_text("The operator has told these pods none since they started")
+        cluster.tell_conditions(cluster.pods[0], *CONDITIONS)
+        expect(card.locator("b")).to_have_text(
+            ["Degraded", "StorageResizing", "Progressing", "Ready"]
+        )
+        expect(card).to_contain_text("As the operator said")
+        expect(page.get_by_text("make it larger")).to_be_visible()
+        expect(card).to_contain_text("True since 2026-11-27T12:00:00Z")
+        served = page.get_by_text("all 2 partitions are served", exact=True)
+        expect(served).to_be_hidden()
+        ready = card.locator("summary", has_text="Ready")
+        expect(ready).to_have_text(re.compile(r"as it should be:\s*Ready\s+True\s+Serving"))
+        ready.focus()
+        page.keyboard.press("Enter")
+        expect(served).to_be_visible()
+        cluster.tell_conditions(
+            cluster.pods[0], condition("Ready", "False", "PodsStarting", "1 of 2 is served")
+        )
+        expect(card.locator("b")).to_have_text(["Ready"])
+        expect(page.get_by_text("1 of 2 is served")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        watched.check()
 
 
 def test_times_of_the_day_follow_the_choice(browser: Browser, cluster: PodCluster) -> None:

@@ -11,7 +11,12 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from qss_core.errors import PathNotFoundError, StoreError
+from qss_core.errors import (
+    MalformedRequestError,
+    PathNotFoundError,
+    StoreError,
+    WrongStoreError,
+)
 from qss_core.model import Epoch, Ordinal
 from qss_core.wire.discovery import StoreStatus
 from qss_core.wire.messages import decode, encode, problem_of
@@ -90,6 +95,33 @@ async def test_a_pod_of_a_version_without_status_is_named(
     await cluster.assign(PLACED)
     status = (await api(cluster, 0).get("/state/status/words")).json()
     assert status["silent"] == {"words-1": "pod words-1 has no status that this version reads"}
+
+
+def test_any_pod_tells_the_conditions_that_one_of_them_was_told(written: PodCluster) -> None:
+    urls = [f"{pod.query}/state/status/{written.store}" for pod in written.pods]
+    assert [get_json(url)["conditions"] for url in urls] == [None, None]
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Serving",
+        "message": "all 2 partitions are served",
+        "lastTransitionTime": "2026-11-27T12:00:00Z",
+    }
+    store_id = written.assignment.definition.store_id
+    later = {"storeId": store_id, "conditions": [ready], "ofALaterVersion": 1}
+    assert written.pods[0].put("conditions", later).ready
+    for url in urls:
+        found = get_json(url)["conditions"]
+        assert found["conditions"] == [ready]
+        assert 0 <= found["operatorSilentS"] <= found["toldAgoS"] < 60
+    with pytest.raises(WrongStoreError):
+        written.pods[1].put("conditions", {"storeId": "another", "conditions": []})
+    with pytest.raises(MalformedRequestError):
+        written.pods[1].put("conditions", {"storeId": store_id, "conditions": [{"type": 5}]})
+    assert get_json(f"{urls[1]}?scope=local")["conditions"] is None
+    newer = {**ready, "status": "Unknown", "message": "the operator has just begun"}
+    written.tell_conditions(written.pods[1], newer)
+    assert [get_json(url)["conditions"]["conditions"] for url in urls] == [[newer], [newer]]
 
 
 def test_any_pod_tells_the_writers_and_batches(written: PodCluster) -> None:

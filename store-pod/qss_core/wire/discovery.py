@@ -12,6 +12,7 @@ from qss_core.model import (
     StoreType,
 )
 from qss_core.positions import PositionJson
+from qss_core.wire.conditions import ToldConditions
 from qss_core.wire.messages import Instance
 from qss_core.wire.replica_reports import (
     CopyReport,
@@ -96,10 +97,15 @@ class PodStatus(Answer, frozen=True, kw_only=True):
 
 
 class StoreStatus(Answer, frozen=True, kw_only=True):
-    """`GET /state/status/{store}`: all pods by name; `silent` says why a pod did not answer."""
+    """`GET /state/status/{store}`: all pods by name; `silent` says why a pod did not answer.
+
+    `conditions` are those of the resource, from the pod that was told them last; None where the
+    operator has told no pod that answers.
+    """
 
     pods: dict[str, PodStatus]
     silent: dict[str, str]
+    conditions: ToldConditions | None = None
 
 
 class LoggedBatch(Answer, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ const KEPT_MS = 15 * 60 * 1000;
 const EVENTS_MAX = 50;
 
 const state = {
-  store: null, metadata: null, document: null, pods: {}, silent: {}, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
+  store: null, metadata: null, document: null, pods: {}, silent: {}, conditions: null, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
   answeredAt: null, isOld: false, // When the pod last told its status, and whether that is long ago.
 };
 const listeners = new Set();
@@ -74,10 +74,11 @@ async function look(answered) {
   if (state.metadata === null || rounds % METADATA_EVERY === 0 || state.failure) {
     state.metadata = (await poll(`/state/instances/${name}`)).data;
   }
-  const { pods, silent } = (await poll(`/state/status/${name}`)).data;
+  const { pods, silent, conditions } = (await poll(`/state/status/${name}`)).data;
   note(state.pods, pods);
   state.pods = pods;
   state.silent = silent;
+  state.conditions = conditions ?? null;
   state.answeredAt = Date.now();
   state.isOld = false;
   answered();

@@ -1,6 +1,7 @@
 // The overview: is the store well, what is it, how far are its sources, who writes, which batches arrive.
 
 import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact-3.1.1.js";
+import { Conditions } from "./conditions.js";
 import { partitionsOf } from "./feed.js";
 import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from "./shown.js";
 
@@ -12,6 +13,7 @@ export function Overview({ feed }) {
   return html`
     <div class="cards">
       <${Checks} feed=${feed} partitions=${partitions} />
+      <${Conditions} feed=${feed} />
       <${Facts} feed=${feed} partitions=${partitions} />
       <${Batches} feed=${feed} />
       <${Writers} feed=${feed} />
