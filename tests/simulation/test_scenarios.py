@@ -69,6 +69,11 @@ def test_a_line_that_does_not_hold_fails_its_scenario(line: str, why: str) -> No
         ("a coordinator that had forgotten a decision drives it", 3),
         ("a replica that has more than its active is kept", 5),
         ("a new active shows what the one before has told", 2),
+        ("a pod that lost a partition hears of its next epoch, in which", 5),
+        ("a pod deletes a replica only in the epoch that the operator names", 4),
+        ("a standby that has yet to apply an entry shows no state as fresh", 2),
+        ("a reader goes on at a standby only with the state that it has seen", 2),
+        ("a new active answers when it has applied what was acknowledged before", 5),
     ],
 )
 def test_a_scenario_holds_under_a_seed_that_once_led_elsewhere(words: str, seed: int) -> None:
