@@ -86,12 +86,20 @@ def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path)
             writer.write([Record("a", 1), Record("b", 2)])
             before = sampler.sample(known)
             writer.write([Record(key, 1) for key in "abc"])
+        with connection.client(RetryLimits()) as client:
+            for key in "abc":
+                client.get(key)
         now = sampler.sample(known)
         assert now.batches is not None
         assert [(one.sequence, one.rows) for one in now.batches.batches] == [(2, 3)]
         shown = shown_of(before, now)
         assert shown.store["rowsPerSecond"] == round(3 / (now.at_s - before.at_s), 1)
         assert [one["sequence"] for one in shown.partitions] == [2, 2]
+        # The reads of one port are those of its pod; its own questions are none.
+        rate = round(3 / (now.at_s - before.at_s), 1)
+        assert [one["readsPerSecond"] for one in shown.pods] == [rate, 0.0]
+        assert shown.store["readsPerSecond"] == rate
+        assert shown.pods[0]["readMs"] > 0
         cluster.pods[1].kill()
         away = shown_of(now, sampler.sample(known))
         http.close()
