@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -36,13 +37,18 @@ def test_a_wrong_setting_ends_the_wait_early_with_the_words_of_the_pod(
 
 
 def test_all_pods_that_end_of_wrong_settings_are_named(qss: Qss) -> None:
-    """These end at once: the wait for the others is long enough for them."""
+    """The command ends with those that it has seen; the status names the others once they end."""
     program = qss.directory / "pod.sh"
     program.write_text('echo "CRITICAL qss_store: QSS_X is unknown" >&2; exit 2')
     done = Qss(qss.directory, ("/bin/sh", str(program))).up(timeout_s=60)
     assert done.code == 4
-    told = f"{STORE}-0, {STORE}-1 ended with exit code 2, of wrong settings, restarting; "
+    told = "ended with exit code 2, of wrong settings, restarting; it said last: CRITICAL "
     assert told in done.err[done.err.index("error: ") :], done.err
+
+    def conditions() -> str:
+        return " ".join(one["message"] for one in qss.status()["status"]["conditions"])
+
+    wait_until(lambda: f"{STORE}-0, {STORE}-1 {told}" in conditions())
 
 
 def test_a_store_that_serves_without_a_pod_is_told_not_to_be_waited_for(qss: Qss) -> None:

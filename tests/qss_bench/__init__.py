@@ -5,7 +5,8 @@ are not. `__main__` runs the parts that its arguments name, by default all. Each
 directory and returns `report.Figure`s with their targets:
 
 * reads of a pod: `reads`, `scans`, and `migrating` while rows change their format;
-* writes of a pod: `ingest`, and `recovery` after `kill -9`;
+* writes of a pod: `ingest`;
+* one pod as a process: `pod.recovery` after `kill -9`, and `pod.memory` under all of these;
 * several pods: `standbys`, `availability` while partitions change hands, `learner` during a copy;
 * Spark: `spark` for micro-batches, `spark_tables` for large DataFrames;
 * `storage` for the bytes of a row, and `control.planner` for the planner.

@@ -11,7 +11,6 @@ from qss_bench import (
     learner,
     migrating,
     reads,
-    recovery,
     report,
     scans,
     spark,
@@ -20,6 +19,7 @@ from qss_bench import (
     storage,
 )
 from qss_bench.control import planner
+from qss_bench.pod import memory, recovery
 
 PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "reads": reads.measure,
@@ -33,6 +33,7 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "planner": planner.measure,
     "spark": spark.measure,
     "storage": storage.measure,
+    "memory": memory.measure,
     "spark-tables": spark_tables.measure,
 }
 

@@ -5,8 +5,8 @@ A file of `qss up` or `qss apply` goes through all modules, called by `local.pre
 1. `manifests` reads the YAML documents. It refuses aliases, repeated fields, files over 1 MiB and
    more than 64 stores.
 2. `validation` drops nulls and fills in defaults with `crd`, and checks the result against the JSON
-   Schema of the CRD. If that finds no problem, `cel` evaluates the CRD's rules, those about changes
-   against the stored resource.
+   Schema of the CRD, with the validator that `json_schemas` imports. If that finds no problem,
+   `cel` evaluates the CRD's rules, those about changes against the stored resource.
 3. `support` refuses fields with valid values that have no effect yet, or none on one machine.
 
 `status_document` writes and reads the status of a resource in both places.

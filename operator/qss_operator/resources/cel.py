@@ -85,8 +85,13 @@ def _holds(rule: str, value: Json, old: Any) -> bool:
 
 
 @cache
+def _environment() -> celpy.Environment:
+    return celpy.Environment()
+
+
+@cache
 def _program(rule: str) -> celpy.Runner:
-    environment = celpy.Environment()
+    environment = _environment()
     return environment.program(environment.compile(rule), functions=_FUNCTIONS)
 
 

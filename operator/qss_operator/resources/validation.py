@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
 from qss_core.serdes.registry import SERDE_NAMES
 from qss_operator.errors import InvalidResourceError
 from qss_operator.resources.cel import MapKey, broken_rules
@@ -24,6 +21,7 @@ from qss_operator.resources.crd import (
     resource_schema,
     with_defaults,
 )
+from qss_operator.resources.json_schemas import Draft202012Validator, ValidationError
 
 _VALUE_CHARS_MAX = 80
 _PROBLEMS_MAX = 20

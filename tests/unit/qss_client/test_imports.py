@@ -17,6 +17,18 @@ def test_the_command_line_imports_no_library_that_it_does_not_use() -> None:
     assert done.stdout.split() == []
 
 
+def test_up_builds_no_grammars_of_international_addresses() -> None:
+    program = (
+        "import sys, qss_operator.resources.validation; "
+        "print('jsonschema' in sys.modules, 'rfc3987_syntax' in sys.modules); "
+        "import rfc3987_syntax"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
+
+
 @pytest.mark.parametrize("module", ["qss_client.cli.main", "qss_client.cli.plugin"])
 def test_without_the_extra_of_the_command_line_a_program_says_what_to_install(module: str) -> None:
     program = (

@@ -20,7 +20,7 @@ _OPEN_PLAIN = (
     "db = open_plain(sys.argv[1]); db.get(b'x'); print(time.perf_counter() - started)"
 )
 _OPEN_POD = (
-    "import asyncio, sys, time; from qss_bench.recovery import open_pod; "
+    "import asyncio, sys, time; from qss_bench.pod.recovery import open_pod; "
     "print(asyncio.run(open_pod(sys.argv[1])))"
 )
 
@@ -54,8 +54,8 @@ def measure(directory: Path) -> list[Figure]:
 def _fill_and_die(path: str) -> None:
     """Fills a plain database in a process that is killed like the pod's."""
     program = (
-        "import os, sys; from qss_bench import recovery; db = recovery.fill_plain(sys.argv[1]); "
-        "os.kill(os.getpid(), 9)"
+        "import os, sys; from qss_bench.pod import recovery; "
+        "db = recovery.fill_plain(sys.argv[1]); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, path], check=False)
 
