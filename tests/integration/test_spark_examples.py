@@ -82,6 +82,13 @@ def test_the_services_of_the_compose_file_run_and_then_the_notebook(composed: Co
         assert len(store.metadata().assignment[0].in_sync) == 2
 
 
+def test_the_compose_file_keeps_the_schema_of_the_specification() -> None:
+    program = str(Path(sys.executable).with_name("check-jsonschema"))
+    command = (program, "--builtin-schema", "vendor.compose-spec", FILE)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_compose_file_names_what_is_there() -> None:
     document = yaml.safe_load(FILE.read_text())
     services = document["services"]
