@@ -13,6 +13,7 @@ from qss_client.clock import Clock
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.version import MESSAGE_VERSION
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import GENERATION, INCARNATION, RESOURCE_UID, encode
 from qss_core.wire.replica_reports import ReplicasReport
@@ -35,6 +36,7 @@ _CONNECT_TIMEOUT_S = 1.0  # At the address of a pod that is gone nobody refuses 
 # A round waits no longer than this for a pod that was silent for a while. The request goes on, and
 # a later round takes its answer: the pod may only be slow.
 _SILENT_S, _SILENT_WAIT_S = 3.0, 0.3
+_TELL_TIMEOUT_S = 1.0
 _ASSIGN_TIMEOUT_S = 30.0  # A pod opens its replicas before it answers.
 
 
@@ -165,6 +167,11 @@ class HttpPods:
         """Have a pod delete a replica; raises a StoreError as `assign` does."""
         path = "/control/retire"
         return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        """Tell a pod the store's conditions; raises a StoreError as `assign` does."""
+        path = "/control/conditions"
+        await self.call(pod, "PUT", path, _TELL_TIMEOUT_S, encode(request))
 
     async def call(
         self,

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from qss_core.model import PodAddress, StoreAssignment, StoreName
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
@@ -73,4 +74,11 @@ class Pods(Protocol):
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Let a partition continue without its lost rows; raises a StoreError as `assign` does."""
+        ...
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        """Tell a pod the store's conditions, within a second; raises a StoreError as `assign` does.
+
+        Raises PathNotFoundError for a pod of a version that does not take them.
+        """
         ...

@@ -43,6 +43,7 @@ from qss_operator.planning.plan import places_replicas, plan
 from qss_operator.planning.status import status_of
 from qss_operator.ports import Cluster, Pods, Resources
 from qss_operator.times import time_of, utc
+from qss_operator.told_conditions import ConditionTeller
 
 logger = logging.getLogger(__name__)
 _SEND_WAIT_S = 2.0
@@ -94,6 +95,7 @@ class StoreReconciler:
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # The last round met them and went on.
         self.shortage = Shortage()  # As of the last round.
+        self._teller = ConditionTeller(pods, clock)
 
     async def run_round(self) -> bool | None:
         """Runs one round; returns whether nothing was left to do, None if the resource is gone."""
@@ -101,6 +103,13 @@ class StoreReconciler:
         observation = await self._observe()
         if observation is None:
             return None
+        is_settled = await self._carry_out(observation)
+        # Readers of the pods see the published conditions, and no step waits for this.
+        await self._teller.tell(observation)
+        return is_settled
+
+    async def _carry_out(self, observation: Observation) -> bool:
+        """Plans, acts and publishes; returns whether nothing was left to do."""
         self.shortage = shortage_of(observation)
         await self._keep(observation)
         steps = plan(observation)

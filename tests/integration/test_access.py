@@ -160,8 +160,9 @@ def test_only_pods_and_the_operator_control(cluster: PodCluster, name: str) -> N
     with pytest.raises(ForbiddenError, match="may not do this to words: only"):
         get_json(f"{pod.internal}/control/replicas", token=make_token(name))
     client = SyncHttp(make_token(name))
-    with pytest.raises(ForbiddenError):
-        client.request("PUT", f"{pod.internal}/control/assignment", body=b"{}")
+    for what in ("assignment", "conditions"):
+        with pytest.raises(ForbiddenError):
+            client.request("PUT", f"{pod.internal}/control/{what}", body=b"{}")
     client.close()
     for other in (OPERATOR, PODS):
         report = SyncHttp(make_token(other)).get(f"{pod.internal}/control/replicas", ReplicasReport)

@@ -11,13 +11,15 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from qss_client.clock import SystemClock
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, PathNotFoundError
 from qss_core.model import (
     PartitionId,
     Sequence,
     StoreAssignment,
+    StoreId,
     StoreSettings,
 )
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import SequencesRequest
 from qss_core.wire.messages import PrepareRequest, decode, encode, problem_of
 from qss_core.wire.replica_reports import ReplicasReport
@@ -129,6 +131,19 @@ async def test_the_operator_sends_an_older_pod_the_settings_that_it_knows() -> N
         assert not (await pods.assign(address_of(url), assignment)).replicates
     kept = decode(took["/control/assignment"], StoreAssignment)
     assert kept == replace(recorded, settings=replace(settings, lease_ms=5000))
+
+
+async def test_an_older_pod_refuses_conditions_by_the_path() -> None:
+    problem = problem_of(PathNotFoundError("there is no PUT /control/conditions"))
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=encode(problem), status=404, content_type="application/json")
+
+    async with pod_that(answer) as url, aiohttp.ClientSession() as session:
+        pods = HttpPods(session, clock=SystemClock())
+        told = TellConditionsRequest(store_id=StoreId("s"), conditions=())
+        with pytest.raises(PathNotFoundError):
+            await pods.tell_conditions(address_of(url), told)
 
 
 async def test_the_operator_knows_a_pod_of_this_version(cluster: WriteCluster) -> None:

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from qss_testing.clients.terminal import Terminal
 from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.pods.guarded import READER, guarded, rights
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
 
 Headers = Mapping[str, str]
 NONE: Headers = {}
@@ -111,3 +114,32 @@ def test_no_path_leads_out_of_the_page_without_the_session(checked: PodCluster) 
             assert ask(host, "GET", path)[0] == 404, path
         assert ask(host, "POST", "/console/main.js", b"{}")[0] == 404
     pod.close()
+
+
+def test_connections_beyond_the_limit_are_refused_at_once(checked: PodCluster) -> None:
+    pod = SyncHttp(make_token(READER))
+    with gateway(pod, checked.url, 10.0) as address, ExitStack() as held:
+        host = address.removeprefix("http://").partition("/console/#code=")[0]
+        name, _, port = host.partition(":")
+        idle = [socket.create_connection((name, int(port)), timeout=30) for _ in range(32)]
+        for one in idle:
+            held.enter_context(one)
+        with socket.create_connection((name, int(port)), timeout=30) as further:
+            answer = b"".join(iter(lambda: further.recv(4096), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 429 ")
+        problem = json.loads(body)
+        assert problem["code"] == "LIMIT_EXCEEDED"
+        assert "32 connections" in problem["detail"]
+        idle[0].close()
+        # The thread of the closed connection has to end first.
+        wait_until(lambda: status_of(host) == 200, 30.0)
+    pod.close()
+
+
+def status_of(host: str) -> int:
+    """The status of the page; 0 where the connection broke off before."""
+    try:
+        return ask(host, "GET", "/console/")[0]
+    except OSError:
+        return 0

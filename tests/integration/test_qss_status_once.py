@@ -12,6 +12,7 @@ import pytest
 
 from qss_core.model import Ordinal
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.pods.guarded import get_json
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import write_values
 
@@ -37,6 +38,22 @@ def write(qss: Qss, value: int) -> None:
 
 def conditions(qss: Qss) -> dict[str, dict[str, Any]]:
     return {one["type"]: one for one in qss.status()["status"]["conditions"]}
+
+
+def told_by_pods(qss: Qss) -> list[dict[str, Any]]:
+    """The conditions as the first pod tells its readers."""
+    url = qss.status()["status"]["endpoints"]["pods"][0]["query"]
+    told = get_json(f"{url}/state/status/{STORE}")["conditions"]
+    found: list[dict[str, Any]] = told["conditions"]
+    assert told["operatorSilentS"] < 30
+    return found
+
+
+def conditions_without_generation(qss: Qss) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in one.items() if name != "observedGeneration"}
+        for one in qss.status()["status"]["conditions"]
+    ]
 
 
 def shown_once(qss: Qss, reason: str) -> str:
@@ -80,6 +97,7 @@ def test_a_suspended_pod(qss: Qss) -> None:
     os.kill(pod.pid, signal.SIGSTOP)
     try:
         shown = shown_once(qss, "PodsFailing")
+        wait_until(lambda: told_by_pods(qss) == conditions_without_generation(qss))
     finally:
         os.kill(pod.pid, signal.SIGCONT)
     assert "2 of 4 partitions are served; word-counts-1 runs and has not answered" in shown

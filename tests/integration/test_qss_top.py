@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qss_client.cli.top.rates import shown_of
 from qss_client.cli.top.sampling import Sampler
 from qss_client.clock import SystemClock
 from qss_client.http.retries import RetryLimits
 from qss_client.kube.connection import ConnectionOptions, CredentialOptions
+from qss_core.model import Epoch
 from qss_testing.clients.terminal import Terminal
 from qss_testing.page_commands import outputs_of_page
 from qss_testing.pods.pod_process import PodCluster
@@ -86,15 +88,19 @@ def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path)
             writer.write([Record("a", 1), Record("b", 2)])
             before = sampler.sample(known)
             writer.write([Record(key, 1) for key in "abc"])
+        begin_again(cluster, 0)
+        with Writer(cluster.url, cluster.store, "next") as writer:
+            writer.write([Record("d", 1)])
         with connection.client(RetryLimits()) as client:
             for key in "abc":
                 client.get(key)
         now = sampler.sample(known)
         assert now.batches is not None
-        assert [(one.sequence, one.rows) for one in now.batches.batches] == [(2, 3)]
+        told = [(one.sequence, one.rows) for one in now.batches.batches]
+        assert told == [(2, 3), (3, 1)], "the coordinator has seen the second one alone"
         shown = shown_of(before, now)
-        assert shown.store["rowsPerSecond"] == round(3 / (now.at_s - before.at_s), 1)
-        assert [one["sequence"] for one in shown.partitions] == [2, 2]
+        assert shown.store["rowsPerSecond"] == round(4 / (now.at_s - before.at_s), 1)
+        assert [one["sequence"] for one in shown.partitions] == [3, 3]
         # The reads of one port are those of its pod; its own questions are none.
         rate = round(3 / (now.at_s - before.at_s), 1)
         assert [one["readsPerSecond"] for one in shown.pods] == [rate, 0.0]
@@ -105,6 +111,16 @@ def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path)
         http.close()
     assert [one["state"] for one in away.pods] == ["answers", "no answer"]
     assert [one["state"] for one in away.partitions] == ["serving", "no answer"]
+
+
+def begin_again(cluster: PodCluster, pod: int) -> None:
+    """Kills a pod and starts it in a new epoch, as the control plane does."""
+    cluster.pods[pod].kill()
+    cluster.pods[pod].start()
+    newer = tuple(replace(one, epoch=Epoch(2)) for one in cluster.assignment.partitions)
+    cluster.assignment = replace(cluster.assignment, partitions=newer)
+    for one in cluster.pods:
+        cluster.assign(one)
 
 
 def test_a_store_is_named_unless_there_is_a_local_cluster(

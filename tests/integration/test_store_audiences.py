@@ -14,6 +14,7 @@ from aiohttp import web
 
 from qss_client.clock import SystemClock
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import encode
 from qss_core.wire.replica_reports import ReplicasReport
@@ -81,6 +82,9 @@ class CheckingPods:
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         return await self.cluster.accept_loss(pod, request)
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        self.check(pod)
 
 
 @pytest.fixture

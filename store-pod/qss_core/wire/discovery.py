@@ -12,6 +12,7 @@ from qss_core.model import (
     StoreType,
 )
 from qss_core.positions import PositionJson
+from qss_core.wire.conditions import ToldConditions
 from qss_core.wire.messages import Instance
 from qss_core.wire.replica_reports import (
     CopyReport,
@@ -125,29 +126,40 @@ class PodStatus(Answer, frozen=True, kw_only=True):
 
 
 class StoreStatus(Answer, frozen=True, kw_only=True):
-    """`GET /state/status/{store}`: all pods by name; `silent` says why a pod did not answer."""
+    """`GET /state/status/{store}`: all pods by name; `silent` says why a pod did not answer.
+
+    `conditions` are those of the resource, from the pod that was told them last; None where the
+    operator has told no pod that answers.
+    """
 
     pods: dict[str, PodStatus]
     silent: dict[str, str]
+    conditions: ToldConditions | None = None
 
 
-class BatchReport(Answer, frozen=True, kw_only=True):
-    """A batch that all partitions have applied. `latency_ms` is that of its commit request."""
+class LoggedBatch(Answer, frozen=True, kw_only=True):
+    """A batch that all partitions have applied, as the log of partition 0 tells it."""
 
     sequence: Sequence
     writer: str
     batch: int
     rows: int
     committed_at_ms: int
+
+
+class BatchReport(LoggedBatch, frozen=True, kw_only=True):
+    """A batch that the coordinator saw. `latency_ms` is that of its commit request."""
+
     latency_ms: float
 
 
 class StoreBatches(Answer, frozen=True, kw_only=True):
     """`GET /state/batches/{store}`: the writers, and the newest batches in order.
 
-    The coordinator keeps the batches in memory: after it has moved or started again, they begin
-    anew.
+    The coordinator keeps `batches` in memory. `earlier` are the batches that it has not seen since
+    it started, as after a failover: the log of partition 0 tells them, as far as it is kept.
     """
 
     writers: tuple[WriterReport, ...]
     batches: tuple[BatchReport, ...]
+    earlier: tuple[LoggedBatch, ...] = ()

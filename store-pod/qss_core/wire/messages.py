@@ -246,6 +246,11 @@ class Decision(Wire, frozen=True, kw_only=True):
     forgotten: tuple[str, ...] = ()  # Writers that were deleted: every partition forgets them.
 
 
+def rows_of(decision: Decision) -> int:
+    """The number of rows of a batch, in all partitions."""
+    return sum(one.records for chunks in decision.chunks.values() for one in chunks)
+
+
 class CarriedRows(Wire, frozen=True, kw_only=True):
     """Counts of the rows that a Commit entry carries; `transactions.commands.Stage` has the same.
 

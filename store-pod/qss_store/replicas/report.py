@@ -1,15 +1,26 @@
-"""The reports of a replica: for the operator, for the metrics, and an assignment's for the log."""
+"""The reports of a replica: for the operator, for the metrics, and an assignment's for the log.
+
+`OperatorWord` is the other direction: what the operator tells the pod only to be shown.
+"""
 
 import asyncio
+from collections.abc import Iterable
 from math import inf
 
+from msgspec.structs import replace
+
+from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.text import listed
+from qss_core.wire.conditions import StoreCondition, ToldConditions
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.rollback_check import RollbackCheck, rolled_back
 from qss_store.runtime.metrics import ReplicaNumbers
+
+_CONDITIONS_MAX = 20
+_NAME_CHARS_MAX, _MESSAGE_CHARS_MAX = 128, 2048
 
 
 class ReportFeed:
@@ -34,6 +45,50 @@ class ReportFeed:
                 await self._changed.wait_for(lambda: self.version > after)
         except TimeoutError:
             pass
+
+
+class OperatorWord:
+    """The conditions of the resource, as the operator told this process; longer ones are cut."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._conditions: tuple[StoreCondition, ...] | None = None
+        self._told_at_s = self._heard_at_s = -inf
+
+    def hear(self) -> None:
+        """Notes a request of the operator."""
+        self._heard_at_s = self._clock.monotonic_s()
+
+    def keep(self, conditions: Iterable[StoreCondition]) -> None:
+        """Keeps these conditions in place of the earlier ones."""
+        self.hear()
+        self._told_at_s = self._heard_at_s
+        self._conditions = tuple(map(_cut, [*conditions][:_CONDITIONS_MAX]))
+
+    def told(self) -> ToldConditions | None:
+        """The conditions with their age; None where the operator has told none."""
+        if self._conditions is None:
+            return None
+        now_s = self._clock.monotonic_s()
+        return ToldConditions(
+            conditions=self._conditions,
+            told_ago_s=round(now_s - self._told_at_s, 3),
+            operator_silent_s=round(now_s - self._heard_at_s, 3),
+        )
+
+
+def _cut(one: StoreCondition) -> StoreCondition:
+    names = {name: getattr(one, name)[:_NAME_CHARS_MAX] for name in one.__struct_fields__}
+    return replace(one, **{**names, "message": one.message[:_MESSAGE_CHARS_MAX]})
+
+
+def newest_of(told: Iterable[ToldConditions | None]) -> ToldConditions | None:
+    """The conditions that were told last, and the shortest silence of the operator."""
+    known = [one for one in told if one is not None]
+    if not known:
+        return None
+    newest = min(known, key=lambda one: one.told_ago_s)
+    return replace(newest, operator_silent_s=min(one.operator_silent_s for one in known))
 
 
 def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:

@@ -10,6 +10,7 @@ from qss_client.clock import Clock
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
+from qss_store.replicas.report import OperatorWord
 from qss_store.replicas.transfer.receiver import Receiver
 from qss_store.replicas.transfer.row_comparison import RowComparison
 from qss_store.replicas.transfer.senders import Senders
@@ -33,6 +34,7 @@ class PodServices:
     settings: Settings
     extensions: Extensions
     pod: Pod
+    operator_word: OperatorWord
     participant: ParticipantService
     coordinator: CoordinatorService
     sweeper: Sweeper
@@ -64,6 +66,7 @@ def build_pod(
         settings=settings,
         extensions=config.extensions,
         pod=pod,
+        operator_word=OperatorWord(clock),
         participant=participant,
         coordinator=coordinator,
         sweeper=Sweeper(pod, coordinator, transport, settings),

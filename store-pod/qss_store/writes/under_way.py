@@ -13,7 +13,7 @@ import msgspec
 
 from qss_core.model import WriterEpoch
 from qss_core.wire.discovery import BatchReport
-from qss_core.wire.messages import CommitAnswer, CommitRequest, Decision
+from qss_core.wire.messages import CommitAnswer, CommitRequest, Decision, rows_of
 from qss_store.runtime.request_memory import MemoryShare
 
 Answer = TypeVar("Answer")
@@ -83,13 +83,12 @@ class RecentBatches:
 
     def note(self, decision: Decision, latency_s: float) -> None:
         """Keeps a batch; `latency_s` are the seconds from its commit request to its end."""
-        rows = sum(one.records for chunks in decision.chunks.values() for one in chunks)
         self._kept.append(
             BatchReport(
                 sequence=decision.sequence,
                 writer=decision.writer,
                 batch=decision.batch,
-                rows=rows,
+                rows=rows_of(decision),
                 committed_at_ms=decision.wall_time_ms,
                 latency_ms=round(latency_s * 1000, 3),
             )

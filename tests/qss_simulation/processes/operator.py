@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import ReplicasReport
@@ -129,6 +130,9 @@ class SimulatedPods:
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Has a partition go on without what it lost. Raises StoreError."""
         return await self._ask(pod, "accept-loss", request, _ASSIGN_TIMEOUT_S)
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        """Sends nothing: no promise depends on what pods know of conditions."""
 
     async def _ask(
         self, pod: PodAddress, what: str, message: object, timeout_s: float

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import msgspec
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from qss_core.model import Epoch, Ordinal
 from qss_testing.console.browser import chromium, opened
@@ -15,9 +15,21 @@ from qss_testing.writers.writer import Record, Writer
 
 _STORE = "aircraft"
 _PODS, _PARTITIONS = 3, 6
-_SIZE = {"width": 1100, "height": 700}
+_SIZE: ViewportSize = {"width": 1100, "height": 700}
+_OF_OVERVIEW: ViewportSize = {"width": 1100, "height": 860}  # With the curve.
 _BATCHES = 60
 _KEYS = [f"N{14200 + number}" for number in range(60)]
+_FOUND = (
+    ("Ready", "True", "Serving", f"all {_PARTITIONS} partitions are served"),
+    ("Progressing", "False", "UpToDate", "pods and partitions are as the spec asks for"),
+    ("Degraded", "False", "Healthy", "no pod and no replica is in trouble"),
+    ("Rebalancing", "False", "NothingToMove", "every replica is where it should be"),
+)
+_CONDITIONS = [
+    dict(zip(("type", "status", "reason", "message"), one, strict=True))
+    | {"lastTransitionTime": "2026-11-27T12:00:00Z"}
+    for one in _FOUND
+]
 
 
 def main() -> None:
@@ -33,6 +45,8 @@ def main() -> None:
         chromium() as browser,
     ):
         _write(job)
+        for pod in cluster.pods:
+            cluster.tell_conditions(pod, *_CONDITIONS)
         _take(browser, cluster, directory)
 
 
@@ -56,8 +70,10 @@ def _take(browser: Browser, cluster: PodCluster, directory: Path) -> None:
     options = {"viewport": _SIZE, "reduced_motion": "reduce"}
     with opened(browser, f"{base}/overview", **options) as watched:
         page = watched.page
+        page.set_viewport_size(_OF_OVERVIEW)
         page.locator(".curve canvas").wait_for()
         take(page, "overview")
+        page.set_viewport_size(_SIZE)
         page.goto(f"{base}/ask?kind=prefix&prefix=N142&limit=12&executionInfo=true")
         page.get_by_role("tab", name="Table").wait_for()
         take(page, "ask")

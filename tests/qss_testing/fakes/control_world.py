@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from qss_core.errors import UnreachableError
+from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import (
     Epoch,
     Ordinal,
@@ -19,6 +19,7 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec.resource import StoreSpec, decode_spec
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import (
     ReplicasReport,
@@ -137,6 +138,8 @@ class World:
     older: set[int] = field(default_factory=set)  # Pods of the version without standbys.
     silent_s: dict[Ordinal, float] = field(default_factory=dict)  # Seconds without an answer.
     published: list[StoreStatus] = field(default_factory=list)
+    told: list[tuple[Ordinal, TellConditionsRequest]] = field(default_factory=list)
+    deaf: dict[Ordinal, StoreError] = field(default_factory=dict)  # To conditions.
 
     # --- As values.
 
@@ -297,6 +300,11 @@ class World:
         simulated = self.pods[pod.ordinal]
         simulated.accept_loss(request.partition, request.epoch, request.assignment)
         return simulated.report()
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        self.told.append((pod.ordinal, request))
+        if pod.ordinal in self.deaf:
+            raise self.deaf[pod.ordinal]
 
     def wall_ms(self) -> int:
         return int(datetime.fromisoformat(NOW).timestamp() * 1000)

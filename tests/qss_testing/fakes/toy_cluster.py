@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from qss_client.clock import SystemClock
 from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
@@ -97,6 +98,9 @@ class ToyCluster:
         found = self.disks[pod.name]
         found.accept_loss(request.partition, request.epoch, request.assignment)
         return found.report()
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        """Takes them as a pod does, which only shows them."""
 
     # --- Objects
 

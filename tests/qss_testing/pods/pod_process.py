@@ -116,6 +116,20 @@ class PodProcess:
         finally:
             http.close()
 
+    def put(self, what: str, message: object) -> ReplicasReport:
+        """Sends a control message, as the operator does. Raises the pod's error."""
+        http = self.as_operator()
+        try:
+            answer = http.request(
+                "PUT",
+                f"{self.internal}/control/{what}",
+                body=encode(message),
+                headers={"Content-Type": "application/json", **OWN_VERSION},
+            )
+            return decode(answer.body, ReplicasReport)
+        finally:
+            http.close()
+
     def log(self) -> str:
         """The output of the pod."""
         return (self.volume.parent / f"pod-{self.ordinal}.log").read_text(errors="replace")
@@ -219,17 +233,12 @@ class PodCluster:
 
     def assign(self, pod: PodProcess) -> ReplicasReport:
         """Sends the assignment to a pod."""
-        http = pod.as_operator()
-        try:
-            answer = http.request(
-                "PUT",
-                f"{pod.internal}/control/assignment",
-                body=encode(self.assignment),
-                headers={"Content-Type": "application/json", **OWN_VERSION},
-            )
-            return decode(answer.body, ReplicasReport)
-        finally:
-            http.close()
+        return pod.put("assignment", self.assignment)
+
+    def tell_conditions(self, pod: PodProcess, *conditions: Mapping[str, str]) -> ReplicasReport:
+        """Tells a pod the conditions of the resource, as members of JSON."""
+        store_id = self.assignment.definition.store_id
+        return pod.put("conditions", {"storeId": store_id, "conditions": conditions})
 
     def is_level(self) -> bool:
         """Whether all replicas are open and have applied the same entries, up to the last one."""

@@ -4,9 +4,10 @@ import hmac
 import json
 import re
 import secrets
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,6 +15,7 @@ from qss_client.http.answer import HttpAnswer
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import (
     ForbiddenError,
+    OverloadedError,
     PathNotFoundError,
     StoreError,
     TooLargeError,
@@ -23,6 +25,7 @@ from qss_core.wire.messages import encode, problem_of
 
 _BODY_BYTES_MAX = 256 * 1024  # As a pod's query_body_bytes_max.
 _SOCKET_S = 30.0
+_CONNECTIONS_MAX = 32  # A browser opens up to 6 to one address. Each has a thread.
 _SESSION_PATH = "/console/session"
 _FILES = "/console/"
 _ASKED = ("/state/", "/openapi.json")
@@ -62,8 +65,27 @@ class _Server(ThreadingHTTPServer):
         self._session = secrets.token_urlsafe(32)
         self._unused: str | None = secrets.token_urlsafe(32)
         self._redeeming = threading.Lock()
+        self._free = threading.BoundedSemaphore(_CONNECTIONS_MAX)
         self.host = f"127.0.0.1:{self.server_port}"
         self.origin = f"http://{self.host}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers a connection in a thread of its own; one beyond the limit gets 429 at once."""
+        if not self._free.acquire(blocking=False):
+            _refuse(request)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     @property
     def code(self) -> str:
@@ -101,6 +123,21 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle of an answer is no error to tell."""
+
+
+def _refuse(request: socket.socket) -> None:
+    """Answers 429 before the request is read; the browser may have gone."""
+    error = OverloadedError(
+        f"`qss console` has {_CONNECTIONS_MAX} connections already, which is the limit: close "
+        "pages of it, or try again in half a minute"
+    )
+    body = encode(problem_of(error))
+    head = (
+        f"HTTP/1.1 {error.http_status} Too Many Requests\r\nConnection: close\r\n"
+        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with suppress(OSError):
+        request.sendall(head.encode() + body)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -14,8 +14,8 @@ from qss_client.reads.routing.replica_choice import newer_of
 from qss_core.errors import PathNotFoundError, StoreError
 from qss_core.model import PodName
 from qss_core.wire.discovery import (
-    BatchReport,
     Lags,
+    LoggedBatch,
     PodStatus,
     ReadsServed,
     StoreBatches,
@@ -45,7 +45,7 @@ class BatchesSample:
     """The batches with sequences beyond `after`, which ended the sample before; 0: the first."""
 
     after: int
-    batches: tuple[BatchReport, ...]
+    batches: tuple[LoggedBatch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +178,11 @@ class Sampler:
         for url in urls:
             path = f"{_path('batches', metadata)}?after={after}"
             try:
-                found = self._http.get(url + path, StoreBatches, _STATUS_S).batches
+                told = self._http.get(url + path, StoreBatches, _STATUS_S)
             except StoreError:
                 return None  # A pod of before has no such path; the coordinator may be away.
+            # After a failover the log of the new coordinator has batches that it has not seen.
+            found = tuple(sorted((*told.earlier, *told.batches), key=lambda one: one.sequence))
             self._after = found[-1].sequence if found else after
             return BatchesSample(after=after, batches=found)
         return None

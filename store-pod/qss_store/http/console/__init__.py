@@ -11,7 +11,7 @@ memory alone. It asks only the pod that it came from, which answers for the whol
 
 The modules of the page: `main` draws the frame and chooses the view by the address's fragment,
 `api` sends requests, and says failures as sentences; `feed` polls the store's status while the
-page is visible. `overview`, `partitions`, `ask` and `live` are the views; `questions` knows the
-kinds of question and writes each as HTTP, `elsewhere` as a command and as Python, and `json-text`
-keeps the digits of numbers meanwhile; `answers` shows rows.
+page is visible. `overview` with `conditions`, `partitions`, `ask` and `live` are the views;
+`questions` knows the kinds of question and writes each as HTTP, `elsewhere` as a command and as
+Python, and `json-text` keeps the digits of numbers meanwhile; `answers` shows rows.
 """

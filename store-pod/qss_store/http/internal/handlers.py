@@ -18,6 +18,7 @@ from qss_core.errors import (
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.chunk_ids import decode_chunk_id
+from qss_core.wire.conditions import TellConditionsRequest
 from qss_core.wire.losses import AcceptLossRequest, ConfigurationsRequest, SequencesRequest
 from qss_core.wire.messages import (
     GENERATION,
@@ -68,6 +69,7 @@ class InternalApi:
         self._comparison = services.comparison
         self._losses = LossAcceptance(services.pod, services.comparison)
         self._pod = services.pod
+        self._word = services.operator_word
         self._batches = services.participant
         self._coordination = services.coordinator
         self._to_coordinator = CoordinatorProxy(services.pod, session, settings)
@@ -242,10 +244,18 @@ class InternalApi:
         await self._pod.retire(await self._read(request, RetireRequest))
         return _told(request, self._pod.report())
 
+    async def take_conditions(self, request: web.Request) -> web.Response:
+        """Keeps the conditions of the resource, for readers of the store's status."""
+        told = await self._read(request, TellConditionsRequest)
+        self._pod.registry.check_message_store(told.store_id)
+        self._word.keep(told.conditions)
+        return _told(request, self._pod.report())
+
     async def replicas(self, request: web.Request) -> web.Response:
         """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""
         given = _parameters(request, "wait", "after")
         self._pod.report_feed.asked += 1
+        self._word.hear()
         if "wait" not in given:
             return _told(request, self._pod.report())
         wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))

@@ -80,6 +80,7 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
     _of_pods(f"/{UNLIKE_PATH}", lambda api: api.replication.unlike),
     _of_operator("PUT", "/control/assignment", lambda api: api.internal.assign),
     _of_operator("GET", "/control/replicas", lambda api: api.internal.replicas),
+    _of_operator("PUT", "/control/conditions", lambda api: api.internal.take_conditions),
     _of_operator("POST", "/control/accept-data-loss", lambda api: api.internal.accept_loss),
     _of_operator("POST", "/control/retire", lambda api: api.internal.retire),
     *DISCOVERY_ROUTES,

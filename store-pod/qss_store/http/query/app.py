@@ -52,7 +52,7 @@ def make_query_app(
         timed=TimedApi(reader, points, scans),
         versions=VersionApi(reader, points, scans),
         queries=QueryApi(reader, scans, services.extensions),
-        replicas=ReplicasApi(pod, peers),
+        replicas=ReplicasApi(pod, peers, services.operator_word),
         batches=BatchesApi(pod, services.coordinator, peers),
     )
     app = web.Application(

@@ -3,10 +3,12 @@
 `replicas` answers `GET /state/status/{store}`: each pod of the store with its replicas, their
 lags, sizes, failures, and the progress of migrations and copies. The pod that is asked asks all
 other pods once, at the same time and for two seconds at most; the answer names a pod that is
-silent, with the reason, so that one pod that is away hides nothing of the others.
+silent, with the reason, so that one pod that is away hides nothing of the others. It has the
+conditions of the resource, too, from the pod that the operator told them last.
 
-`batches` answers `GET /state/batches/{store}`: the writers, and the batches that all partitions
-have applied since the coordinator started. Another pod passes the request on to the coordinator.
+`batches` answers `GET /state/batches/{store}`: the writers, and the newest batches that all
+partitions have applied. Another pod passes the request on to the coordinator. It keeps its batches
+in memory; `earlier_batches` reads those from before it started from the log of partition 0.
 
 Both show no row, so the rights are those of discovery. `scope=local` asks no other pod: pods ask
 each other so, and forward the caller's token, so that a pod gives its callers no right that they

@@ -1,4 +1,4 @@
-"""The writers of a store and its newest batches, as the coordinator knows them."""
+"""The writers of a store and its newest batches, from the coordinator's memory and its log."""
 
 from aiohttp import web
 
@@ -13,6 +13,7 @@ from qss_core.queries.parameters import (
 from qss_core.wire.discovery import StoreBatches
 from qss_store.http.content_types import JSON
 from qss_store.http.responses import forwarded_headers, json_response
+from qss_store.http.status.earlier_batches import EarlierBatches
 from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
 from qss_store.replicas.pod import Pod
 from qss_store.writes.coordinator_service import CoordinatorService
@@ -27,6 +28,7 @@ class BatchesApi:
         self._pod = pod
         self._coordinator = coordinator
         self._peers = peers
+        self._earlier = EarlierBatches(pod)
 
     async def batches(self, request: web.Request) -> web.Response:
         """The coordinator's answer, from this pod or passed on once."""
@@ -37,7 +39,9 @@ class BatchesApi:
         if registry.is_active(0):
             writers = self._coordinator.writers.report().writers
             recent = self._coordinator.recent.after(after)
-            return json_response(StoreBatches(writers=writers, batches=recent))
+            seen = {one.sequence for one in recent}
+            earlier = await self._earlier.after(after, seen)
+            return json_response(StoreBatches(writers=writers, batches=recent, earlier=earlier))
         active = registry.address(registry.configuration(0).active)
         if scope_of(given) is Scope.LOCAL:
             raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)

@@ -13,7 +13,7 @@ const KEPT_MS = 15 * 60 * 1000;
 const EVENTS_MAX = 50;
 
 const state = {
-  store: null, metadata: null, document: null, pods: {}, silent: {}, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
+  store: null, metadata: null, document: null, pods: {}, silent: {}, conditions: null, writers: [], batches: [], events: [], failure: null, batchFailure: null, at: 0,
   answeredAt: null, isOld: false, // When the pod last told its status, and whether that is long ago.
 };
 const listeners = new Set();
@@ -74,10 +74,11 @@ async function look(answered) {
   if (state.metadata === null || rounds % METADATA_EVERY === 0 || state.failure) {
     state.metadata = (await poll(`/state/instances/${name}`)).data;
   }
-  const { pods, silent } = (await poll(`/state/status/${name}`)).data;
+  const { pods, silent, conditions } = (await poll(`/state/status/${name}`)).data;
   note(state.pods, pods);
   state.pods = pods;
   state.silent = silent;
+  state.conditions = conditions ?? null;
   state.answeredAt = Date.now();
   state.isOld = false;
   answered();
@@ -87,19 +88,28 @@ async function look(answered) {
 
 async function lookAtBatches(name) {
   const newest = state.batches.at(-1)?.sequence ?? 0;
-  const after = state.batches.length && Math.max(...sequences()) < newest ? 0 : newest;
+  const held = hasBegunAnew(newest) ? [] : state.batches;
   try {
-    const found = (await ask(`/state/batches/${name}?after=${after}`, { timeoutMs: OLD_MS })).data;
+    const found = (await ask(`/state/batches/${name}?after=${held.length ? newest : 0}`, { timeoutMs: OLD_MS })).data;
     state.writers = found.writers;
-    const since = Date.now() - KEPT_MS;
-    state.batches = [...state.batches.filter((one) => one.sequence <= after), ...found.batches].filter((one) => one.committedAtMs > since);
+    state.batches = merged(found.earlier ?? [], held, found.batches);
     state.batchFailure = null;
   } catch (failure) {
     state.batchFailure = failure;
   }
 }
 
-const sequences = () => Object.values(state.pods).flatMap((pod) => Object.values(pod.replicas).map((one) => one.sequence ?? 0));
+// Whether every active is behind a batch that was shown: the store was made anew, or has lost batches. Pods that open
+// their replicas tell no sequence, and what was drawn stays meanwhile.
+const hasBegunAnew = (newest) =>
+  partitionsOf(state).every(({ active }) => active?.state === "serving" && (active.sequence ?? 0) < newest);
+
+// The batches of the last 15 minutes in order. A later list wins: what the log tells of a batch has no latency.
+export function merged(...lists) {
+  const since = Date.now() - KEPT_MS;
+  const bySequence = new Map(lists.flat().map((one) => [one.sequence, one]));
+  return [...bySequence.values()].filter((one) => one.committedAtMs > since).sort((a, b) => a.sequence - b.sequence);
+}
 
 // The last replica that each pod told of each partition, also while the pod is away.
 const known = new Map();

@@ -1,8 +1,9 @@
 // The overview: is the store well, what is it, how far are its sources, who writes, which batches arrive.
 
 import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact-3.1.1.js";
+import { Conditions } from "./conditions.js";
 import { partitionsOf } from "./feed.js";
-import { Bar, Told, bytes, clock, count, duration, plural, time } from "./shown.js";
+import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from "./shown.js";
 
 const SHOWN_MS = 15 * 60 * 1000;
 const BUCKET_MS = 5000;
@@ -12,6 +13,7 @@ export function Overview({ feed }) {
   return html`
     <div class="cards">
       <${Checks} feed=${feed} partitions=${partitions} />
+      <${Conditions} feed=${feed} />
       <${Facts} feed=${feed} partitions=${partitions} />
       <${Batches} feed=${feed} />
       <${Writers} feed=${feed} />
@@ -93,7 +95,7 @@ function seriesOf(batches, now) {
     const at = Math.floor(one.committedAtMs / BUCKET_MS) - first;
     if (at < 0 || at >= buckets) continue;
     rows[at] += one.rows / (BUCKET_MS / 1000);
-    latency[at] = Math.max(latency[at] ?? 0, one.latencyMs);
+    if (one.latencyMs !== undefined) latency[at] = Math.max(latency[at] ?? 0, one.latencyMs);
   }
   const times = rows.map((_, at) => ((first + at) * BUCKET_MS) / 1000);
   return [times, rows, latency];
@@ -103,7 +105,7 @@ function Batches({ feed }) {
   const { batches, at, batchFailure } = feed;
   const recent = batches.filter((one) => one.committedAtMs > at - 60000);
   const perSecond = recent.reduce((sum, one) => sum + one.rows, 0) / 60;
-  const latencies = recent.map((one) => one.latencyMs).sort((a, b) => a - b);
+  const latencies = recent.map((one) => one.latencyMs).filter((ms) => ms !== undefined).sort((a, b) => a - b);
   const middle = latencies.length ? latencies[latencies.length >> 1] : null;
   return html`
     <section class="card wide" aria-labelledby="batches">
@@ -111,7 +113,7 @@ function Batches({ feed }) {
       <${Told} failure=${batchFailure} />
       <p><b class="figure">${count(Math.round(perSecond))}</b> rows/s and <b class="figure">${duration(middle)}</b> commit latency (median) in the last minute</p>
       <${Curve} batches=${batches} now=${at} />
-      ${batches.length === 0 && html`<p class="quiet">No batch since the coordinator started, or none within 15 minutes.</p>`}
+      ${batches.length === 0 && html`<p class="quiet">No batch within 15 minutes.</p>`}
       <div class="scroll" tabindex="0" role="region" aria-label="The newest batches"><table>
         <thead><tr><th class="num">Sequence</th><th>Writer</th><th class="num">Batch</th><th class="num">Rows</th><th class="num">Latency</th><th>Committed</th></tr></thead>
         <tbody>${batches.slice(-8).reverse().map((one) => html`<tr key=${one.sequence} class="arrives">
@@ -124,6 +126,7 @@ function Batches({ feed }) {
 function Curve({ batches, now }) {
   const box = useRef(null);
   const plot = useRef(null);
+  const times = useTimes();
   const data = useMemo(() => seriesOf(batches, now), [batches, Math.floor(now / BUCKET_MS)]);
   useEffect(() => {
     const resize = () => plot.current?.setSize({ width: box.current.clientWidth, height: 170 });
@@ -136,7 +139,7 @@ function Curve({ batches, now }) {
   useEffect(() => {
     if (plot.current) plot.current.setData(data);
     else if (window.uPlot && box.current.clientWidth) plot.current = made(box.current, data);
-  }, [data, now]);
+  }, [data, now, times]);
   const rows = batches.reduce((sum, one) => sum + one.rows, 0);
   return html`<div ref=${box} class="curve" role="img" aria-label=${`The last 15 minutes: ${plural(batches.length, "batch", "batches")}, ${count(rows)} rows`}></div>`;
 }
@@ -150,7 +153,7 @@ function made(box, data) {
     width: box.clientWidth, height: 170, legend: { show: false }, cursor: { show: false },
     scales: { x: { time: true } },
     axes: [
-      { ...axis, incrs: [60, 120, 300, 600, 900], values: (_, at) => at.map((s) => clock(s * 1000).slice(0, 5)) },
+      { ...axis, incrs: [60, 120, 300, 600, 900], values: (_, at) => at.map((s) => clock(s * 1000, 5)) },
       { ...axis, label: "rows/s", labelSize: 16, labelFont: "11px system-ui", size: 56, values: (_, at) => at.map((n) => (n >= 1000 ? `${n / 1000}k` : n)) },
       { ...axis, scale: "ms", side: 1, label: "latency ms", labelSize: 16, labelFont: "11px system-ui", grid: { show: false }, size: 56 },
     ],

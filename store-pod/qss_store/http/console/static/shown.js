@@ -43,7 +43,9 @@ export function time(ms) {
     `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}${rest}`;
 }
 
-export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+// The time of day: local, or of UTC and then with Z. Milliseconds have none of their own, so they get that of UTC.
+export const clock = (ms, length = 8) =>
+  times === "local" ? new Date(ms).toLocaleTimeString("en-GB").slice(0, length) : `${new Date(ms).toISOString().slice(11, 11 + length)}Z`;
 
 export const count = (n) => (n === null || n === undefined ? "-" : Number(n).toLocaleString("en-US").replaceAll(",", "\u202f"));
 

@@ -10,7 +10,7 @@ from qss_client.cli.top.rates import shown_of
 from qss_client.cli.top.sampling import BatchesSample, PodSample, StoreSample
 from qss_client.cli.top.screen import screen_lines
 from qss_core.model import Epoch, Offset, Ordinal, PodName, Role, Sequence
-from qss_core.wire.discovery import BatchReport, Lag, Lags, ReadsServed
+from qss_core.wire.discovery import Lag, Lags, LoggedBatch, ReadsServed
 from qss_core.wire.messages import metadata_of
 from qss_testing.pods.pod_process import PodCluster
 
@@ -170,13 +170,12 @@ def batches(after: int, *rows: int, first: int | None = None) -> BatchesSample:
     return BatchesSample(
         after=after,
         batches=tuple(
-            BatchReport(
+            LoggedBatch(
                 sequence=Sequence(begin + number),
                 writer="w",
                 batch=number,
                 rows=count,
                 committed_at_ms=0,
-                latency_ms=1.0,
             )
             for number, count in enumerate(rows)
         ),

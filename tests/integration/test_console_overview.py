@@ -1,0 +1,144 @@
+"""The console's overview in a real Chromium: conditions, batches of before, times of the day."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from playwright.sync_api import Browser, Page, expect
+
+from qss_core.model import Epoch
+from qss_testing.console.browser import chromium, opened
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.waiting import wait_until
+from qss_testing.writers.writer import Record, Writer
+
+pytestmark = pytest.mark.long
+
+# Notes the texts that are drawn on canvases; those of the axis of times have a colon.
+NOTE_TEXTS = """window.drawn = new Set();
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  if (/^[0-9]+:/.test(text)) window.drawn.add(text);
+  return draw.call(this, text, ...rest);
+};"""
+
+
+def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-11-27T12:00:00Z",
+    }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path, partitions=2) as cluster:
+        yield cluster
+
+
+def test_batches_stay_when_the_coordinator_begins_anew(
+    browser: Browser, cluster: PodCluster
+) -> None:
+    with opened(browser, f"{cluster.url}/console/#/overview") as watched:
+        page = watched.page
+        with Writer(cluster.url, cluster.store, "before") as job:
+            job.write([Record("a", 1), Record("b", 2)])
+        rows = page.get_by_role("region", name="The newest batches").locator("tbody tr")
+        expect(rows).to_have_count(1)
+        shown = rows.first.inner_text()
+        cluster.pods[0].kill()
+        expect(page.get_by_role("alert")).to_be_visible()
+        begin_again(cluster)
+        with Writer(cluster.url, cluster.store, "behind") as job:
+            job.write([Record("c", 3)])
+        expect(rows).to_have_count(2)
+        assert rows.nth(1).inner_text() == shown
+        curve = page.locator(".curve")
+        expect(curve).to_have_attribute("aria-label", re.compile("2 batches, 3 rows"))
+        page.reload()
+        expect(rows).to_have_count(2)
+        expect(rows.nth(1)).to_contain_text("before")
+        expect(rows.nth(1).locator("td").nth(4)).to_have_text("-")
+        expect(curve).to_have_attribute("aria-label", re.compile("2 batches, 3 rows"))
+        watched.check()
+
+
+def begin_again(cluster: PodCluster) -> None:
+    """Starts the killed pod in a new epoch, as the control plane does."""
+    cluster.pods[0].start()
+    newer = tuple(replace(one, epoch=Epoch(2)) for one in cluster.assignment.partitions)
+    cluster.assignment = replace(cluster.assignment, partitions=newer)
+    cluster.assign(cluster.pods[0])
+
+
+CONDITIONS = [
+    condition("Ready", "True", "Serving", "all 2 partitions are served"),
+    condition("Progressing", "True", "Restarting", "1 of 3 pods was restarted"),
+    condition("Degraded", "True", "VolumeFull", "the volume of words-0 is full: make it larger"),
+    condition("StorageResizing", "Unknown", "NotSeen", "the claim cannot be read"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_conditions_are_shown_with_the_bad_ones_first(
+    browser: Browser, cluster: PodCluster, scheme: Any
+) -> None:
+    url = f"{cluster.url}/console/#/overview"
+    options: dict[str, Any] = {"viewport": {"width": 360, "height": 800}, "color_scheme": scheme}
+    with opened(browser, url, **options) as watched:
+        page = watched.page
+        card = page.locator("section", has=page.get_by_role("heading", name="Conditions"))
+        expect(card).to_contain_text("The operator has told these pods none since they started")
+        cluster.tell_conditions(cluster.pods[0], *CONDITIONS)
+        expect(card.locator("b")).to_have_text(
+            ["Degraded", "StorageResizing", "Progressing", "Ready"]
+        )
+        expect(card).to_contain_text("As the operator said")
+        expect(page.get_by_text("make it larger")).to_be_visible()
+        expect(card).to_contain_text("True since 2026-11-27T12:00:00Z")
+        served = page.get_by_text("all 2 partitions are served", exact=True)
+        expect(served).to_be_hidden()
+        ready = card.locator("summary", has_text="Ready")
+        expect(ready).to_have_text(re.compile(r"as it should be:\s*Ready\s+True\s+Serving"))
+        ready.focus()
+        page.keyboard.press("Enter")
+        expect(served).to_be_visible()
+        cluster.tell_conditions(
+            cluster.pods[0], condition("Ready", "False", "PodsStarting", "1 of 2 is served")
+        )
+        expect(card.locator("b")).to_have_text(["Ready"])
+        expect(page.get_by_text("1 of 2 is served")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        watched.check()
+
+
+def test_times_of_the_day_follow_the_choice(browser: Browser, cluster: PodCluster) -> None:
+    url = f"{cluster.url}/console/"
+    with opened(browser, url, timezone_id="Asia/Kolkata") as watched:
+        page = watched.page
+        page.add_init_script(NOTE_TEXTS)
+        page.goto(f"{url}#/overview")
+        page.reload()
+        assert all(one.endswith("Z") for one in drawn_times(page)), "UTC"
+        page.get_by_label("Times").select_option("local")
+        wait_until(lambda: any(not one.endswith("Z") for one in drawn_times(page)), 15.0)
+        page.evaluate("window.drawn.clear()")
+        assert all(re.fullmatch(r"\d\d:\d\d", one) for one in drawn_times(page))
+        watched.check()
+
+
+def drawn_times(page: Page) -> list[str]:
+    """The times on the axis, once it is drawn."""
+    return wait_until(lambda: page.evaluate("[...window.drawn]"), 15.0)
