@@ -32,6 +32,11 @@ class Cluster:
         """The same cluster with another namespace."""
         return replace(self, namespace=namespace)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of a program that reaches this cluster."""
+        return {**os.environ, "PATH": self.path, "KUBECONFIG": self.kubeconfig}
+
     def run(
         self, *command: str, stdin: str | None = None, timeout_s: float = _COMMAND_TIMEOUT_S
     ) -> str:
@@ -43,7 +48,7 @@ class Cluster:
             text=True,
             check=False,
             timeout=timeout_s,
-            env={**os.environ, "PATH": self.path, "KUBECONFIG": self.kubeconfig},
+            env=self.environment,
         )
         if ended.returncode != 0:
             raise CommandError(f"{' '.join(command)}:\n{ended.stdout}{ended.stderr}".strip())

@@ -147,7 +147,7 @@ def test_top_shows_all_pods_through_the_port_of_one(plugin: Plugin) -> None:
     (screen,) = (json.loads(line) for line in plugin.run(*given).out.splitlines())
     assert [one["state"] for one in screen["pods"]] == ["answers", "answers"]
     assert [one["state"] for one in screen["partitions"]] == ["serving"] * 4
-    assert (screen["rowsPerSecond"], screen["readsPerSecond"]) == (0.0, None)
+    assert (screen["rowsPerSecond"], screen["readsPerSecond"]) == (0.0, 0.0)
 
 
 def test_a_store_that_does_not_exist_is_not_found(plugin: Plugin) -> None:

@@ -5,6 +5,7 @@ Each runs where its programs are installed; elsewhere the tests read its file on
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -127,6 +128,14 @@ def test_the_page_shows_the_client(name: str) -> None:
     text = (ROOT / PAGE).read_text()
     assert f"\n{(CLIENTS / name).read_text()}```\n" in text
     assert f"clients/{name}" in text
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_client_has_the_number_of_lines_that_the_page_promises(name: str) -> None:
+    lines = [line.strip() for line in (CLIENTS / name).read_text().splitlines()]
+    others = ("#", "//", "/**", "import ")
+    assert "at most 40 lines of code" in (ROOT / PAGE).read_text()
+    assert len([one for one in lines if re.search(r"\w", one) and not one.startswith(others)]) <= 40
 
 
 def test_the_page_prints_what_the_clients_print(cluster: PodCluster, writer: Writer) -> None:

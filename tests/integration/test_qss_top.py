@@ -91,6 +91,9 @@ def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path)
         begin_again(cluster, 0)
         with Writer(cluster.url, cluster.store, "next") as writer:
             writer.write([Record("d", 1)])
+        with connection.client(RetryLimits()) as client:
+            for key in "abc":
+                client.get(key)
         now = sampler.sample(known)
         assert now.batches is not None
         told = [(one.sequence, one.rows) for one in now.batches.batches]
@@ -98,6 +101,11 @@ def test_behind_one_port_a_pod_tells_of_all_pods_and_of_the_rows(tmp_path: Path)
         shown = shown_of(before, now)
         assert shown.store["rowsPerSecond"] == round(4 / (now.at_s - before.at_s), 1)
         assert [one["sequence"] for one in shown.partitions] == [3, 3]
+        # The reads of one port are those of its pod; its own questions are none.
+        rate = round(3 / (now.at_s - before.at_s), 1)
+        assert [one["readsPerSecond"] for one in shown.pods] == [rate, 0.0]
+        assert shown.store["readsPerSecond"] == rate
+        assert shown.pods[0]["readMs"] > 0
         cluster.pods[1].kill()
         away = shown_of(now, sampler.sample(known))
         http.close()

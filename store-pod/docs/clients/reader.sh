@@ -10,35 +10,26 @@ passing='"retryAfterMs":|"(code|reason)":"(NOT_PRESENT|NOT_ACTIVE|STALE_EPOCH)"'
 
 ask() {
   local end=$((SECONDS + seconds)) code
-  while
+  until
     : >"$files/answer"
-    code=0
     curl --no-progress-meter --fail-with-body --path-as-is --get --max-time "$seconds" \
       --output "$files/answer" --dump-header "$files/headers" \
       ${QSS_TOKEN_FILE:+--header "Authorization: Bearer $(cat "$QSS_TOKEN_FILE")"} \
-      ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@" || code=$?
-    case $code in
-      0) return ;;
-      22) grep -qE "$passing" "$files/answer" || return 1 ;;
-      7 | 18 | 28 | 52 | 56) ;; # Refused, cut, or no answer in time.
-      *) return 1 ;;
-    esac
-    ((SECONDS < end))
-  do sleep 0.5; done
-  return 1
+      ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@"
+  do
+    code=$? # 7 to 56: refused, cut, or no answer in time.
+    [[ $code =~ ^(7|18|28|52|56)$ ]] || grep -qE "$passing" "$files/answer" || return 1
+    ((SECONDS < end)) || return 1
+    sleep 0.5
+  done
 }
-fail() {
-  cat "$1" >&2
-  exit 1
-}
+absent() { grep -q '"code":"KEY_NOT_FOUND"' "$files/answer" && printf null >"$files/answer"; }
+fail() { cat "$1" >&2 && exit 1; }
 
 if [[ $3 == get ]]; then
   key=$(printf %s "$4" | od -An -v -tx1 | tr -d '\n' | tr ' ' %) # Each byte as %xx.
-  if ask "$url/$key"; then cat "$files/answer"; else
-    grep -q '"code":"KEY_NOT_FOUND"' "$files/answer" || fail "$files/answer"
-    printf null
-  fi
-  echo
+  ask "$url/$key" || absent || fail "$files/answer"
+  printf '%s\n' "$(<"$files/answer")"
   sed -n 's/^queryable-state-position: \([^\r]*\).*/QSS_POSITION=\1/Ip' "$files/headers" >&2
   exit
 fi
@@ -48,9 +39,7 @@ while
     --data limit="${QSS_LIMIT:-1000}" ${cursor:+--data "cursor=$cursor"} "$url" || fail "$files/answer"
   if grep '^{"key":' "$files/answer"; then started=$SECONDS; fi
   if grep '^{"partition":.*"failure":{' "$files/answer" >"$files/failed"; then
-    if grep -qvE "$passing" "$files/failed" || ((SECONDS - started >= seconds)); then
-      fail "$files/failed"
-    fi
+    if grep -qvE "$passing" "$files/failed" || ((SECONDS - started >= seconds)); then fail "$files/failed"; fi
     sleep 0.5
   fi
   # The cursor of the last partition goes on with all that is left, also with what failed.

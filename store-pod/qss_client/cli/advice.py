@@ -1,7 +1,11 @@
-"""Rewrites a store's errors with the names of commands and options."""
+"""Rewrites errors with the names of commands and options."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
 
 from qss_client.store import Store
 from qss_core.errors import RangeReversedError, UnknownQueryTypeError
@@ -16,6 +20,34 @@ _COMMANDS = {
     StoreType.VERSIONED: "qss versions {} KEY",
 }
 Given = tuple[str, str | None]  # An option, and its text.
+# Typer has no public name for the base of its errors of usage.
+_USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
+_UNKNOWN_OPTION = "NoSuchOption"
+_KEYS = frozenset({"key", "keys"})
+
+
+class AdvisingGroup(TyperGroup):
+    """Commands that say how a key that begins with `-` is written where it is read as an option."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; raises the error of an unknown option with the advice."""
+        try:
+            return super().invoke(ctx)
+        except _USAGE_ERROR as error:
+            # The classes of errors are those of typer, or of click below typer 0.26.
+            given: Any = error
+            if type(error).__name__ == _UNKNOWN_OPTION and _takes_keys(given.ctx):
+                given.message += (
+                    ". A key that begins with - stands behind --, as in "
+                    f"`{given.ctx.command_path} STORE -- -KEY`"
+                )
+            raise
+
+
+def _takes_keys(context: Any) -> bool:
+    return context is not None and any(
+        one.param_type_name == "argument" and one.name in _KEYS for one in context.command.params
+    )
 
 
 @contextmanager

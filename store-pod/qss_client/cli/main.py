@@ -118,8 +118,11 @@ def empty_app(name: str, told: str) -> Any:
     """A typer app with the help `told`, the option --version and no command."""
     import typer
 
+    from qss_client.cli.advice import AdvisingGroup
+
     app = typer.Typer(
         name=name,
+        cls=AdvisingGroup,
         help=told,
         no_args_is_help=True,
         add_completion=False,

@@ -93,8 +93,9 @@ ANSWERS = {
     "DISK_FULL": Explanation(
         meaning="The volume of a pod has no space for the rows. Acknowledged rows are safe.",
         cause="The store has grown, or something else fills the volume.",
-        remedy="Enlarge `spec.storage.size`, or add pods (`spec.replicas`). Writers go on by "
-        "themselves once there is space.",
+        remedy="Enlarge `spec.storage.size`, or add pods (`spec.replicas`). A writer asks again "
+        "for two minutes and goes on by itself once there is space; a query that has ended goes "
+        "on when it is started again.",
     ),
     "STALE_EPOCH": Explanation(
         meaning="The request was sent in an older configuration of the partition.",

@@ -83,6 +83,34 @@ class ReplicaStatus(Lag, frozen=True, kw_only=True):
     index: IndexReport | None = None
 
 
+class ReadsServed(Answer, frozen=True, kw_only=True):
+    """The reads that a pod has answered since its process began (`is_read`).
+
+    `seconds` is the sum of their latencies. `within` counts the reads whose latency was at most a
+    bound: the bounds are texts, in seconds.
+    """
+
+    count: int
+    seconds: float
+    within: dict[str, int]
+
+
+_ROUTES_OF_ROWS = (
+    "/state/stores/{",
+    "/state/windows/",
+    "/state/sessions/",
+    "/state/versions/",
+    "/state/count/",
+    "/state/get/",
+    "/state/query/",
+)
+
+
+def is_read(listener: str, route: str) -> bool:
+    """Whether requests of a route of a pod's metrics read rows; discovery and status do not."""
+    return listener == "query" and route.startswith(_ROUTES_OF_ROWS)
+
+
 class PodStatus(Answer, frozen=True, kw_only=True):
     """One pod and its replicas by partition number. `copies` are replicas that it is copying."""
 
@@ -94,6 +122,7 @@ class PodStatus(Answer, frozen=True, kw_only=True):
     copies: tuple[CopyReport, ...] = ()
     volume: VolumeUse | None = None
     full_volume: FullVolume | None = None
+    reads: ReadsServed | None = None
 
 
 class StoreStatus(Answer, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from qss_core.model import Role
+from qss_core.wire.discovery import ReadsServed, is_read
 
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _TAKEOVER_BUCKETS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0)
@@ -51,6 +52,15 @@ class RequestMetrics(Collector):
         numbers.statuses[status] = numbers.statuses.get(status, 0) + 1
         numbers.buckets[bisect_left(_BUCKETS_S, seconds)] += 1
         numbers.seconds += seconds
+
+    def reads(self) -> ReadsServed:
+        """The requests so far that read rows."""
+        found = [numbers for route, numbers in self._routes.items() if is_read(*route)]
+        columns = ([one.buckets[place] for one in found] for place in range(len(_BOUNDS)))
+        within = dict(zip(_BOUNDS, accumulate(map(sum, columns)), strict=True))
+        count = within.pop(_BOUNDS[-1])
+        seconds = sum(one.seconds for one in found)
+        return ReadsServed(count=count, seconds=seconds, within=within)
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(

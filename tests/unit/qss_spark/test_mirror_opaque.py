@@ -75,9 +75,12 @@ def test_only_the_buffers_of_aggregates_are_opaque(
     assert opaque_names(changed(place, value, operator)) == names
 
 
-def test_a_column_of_the_key_is_the_querys_own(place: Place) -> None:
+def test_a_grouping_column_of_the_name_is_the_querys_own_and_hides_no_buffer(place: Place) -> None:
     schema = replace(place.schema, key=(BUFFER,), value=(BUFFER, Field("count", "long")))
-    assert opaque_names(replace(place, schema=schema)) == ()
+    grouped = replace(place, schema=schema)
+    assert opaque_names(grouped) == ("buf",)
+    session = changed(grouped, (BUFFER, BUFFER), "sessionWindowStateStoreSaveExec")
+    assert opaque_names(session) == ("buf_1",)
 
 
 def test_values_without_another_column_are_told_and_empty(place: Place) -> None:

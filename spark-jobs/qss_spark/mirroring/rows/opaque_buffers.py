@@ -14,23 +14,26 @@ from qss_spark.state.inventory import Place
 from qss_spark.state.types import unique_names
 
 HINT = "Only Spark can read such a buffer: write the results with StoreSink"
-_AGGREGATIONS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
+_SESSIONS = "sessionWindowStateStoreSaveExec"
+_AGGREGATIONS = ("stateStoreSave", _SESSIONS)
 _BUFFER, _BINARY = "buf", "binary"
 
 
 def opaque_names(place: Place) -> tuple[str, ...]:
     """The columns of a place's values that are opaque, in their order; repeated ones are numbered.
 
-    The values of sessions have the columns of their keys, too: those are the query's own.
+    The values of sessions begin with the grouping columns, as many as the key has: those are the
+    query's own. The values of other aggregations have buffers alone, whatever a grouping column
+    is called; of a query that Spark 2.3 began, whose values repeat the key, the copy is left out.
     """
     if place.operator.name not in _AGGREGATIONS:
         return ()
-    own = {one.name for one in place.schema.key}
     fields = place.schema.value
+    own = len(place.schema.key) if place.operator.name == _SESSIONS else 0
     return tuple(
         name
-        for name, one in zip(unique_names(fields), fields, strict=True)
-        if (one.name, one.type) == (_BUFFER, _BINARY) and one.name not in own
+        for name, one in list(zip(unique_names(fields), fields, strict=True))[own:]
+        if (one.name, one.type) == (_BUFFER, _BINARY)
     )
 
 

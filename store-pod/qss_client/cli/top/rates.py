@@ -1,16 +1,15 @@
 """Makes of two samples of a store the numbers that `qss top` shows. Pure."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from qss_client.cli.top.metrics_text import Labels, PodMetrics
 from qss_client.cli.top.sampling import PodSample, StoreSample
 from qss_core.model import Role
-from qss_core.wire.discovery import Lag
+from qss_core.wire.discovery import Lag, ReadsServed, is_read
 
 _SHARE = 0.99
-# What `top` itself asks.
-_DISCOVERY = ("/state/lags/", "/state/instances", "/state/status/", "/state/batches/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,49 +46,62 @@ def shown_of(before: StoreSample, now: StoreSample) -> Shown:
 
 
 def _pod(before: PodSample | None, now: PodSample, seconds: float) -> dict[str, Any]:
-    numbers: dict[str, Any] = dict.fromkeys(
-        ("readsPerSecond", "readMs", "readP99Ms", "rowsPerSecond", "freeBytes")
-    )
-    if before is not None and before.metrics is not None and now.metrics is not None:
-        numbers = _numbers(before.metrics, now.metrics, seconds)
-    if numbers["freeBytes"] is None:
-        numbers["freeBytes"] = now.free_bytes
+    first, last = None if before is None else before.metrics, now.metrics
+    rows, free_bytes = None, now.free_bytes
+    if first is not None and last is not None:
+        rows = _rows(first, last) / seconds
+        free_bytes = int(last.total("qss_volume_free_bytes"))
     return {
         "pod": now.name,
         "state": "answers" if now.failure is None else now.failure.partition(":")[0],
-        **numbers,
+        **_reads(None if before is None else _reads_of(before), _reads_of(now), seconds),
+        "rowsPerSecond": None if rows is None else round(rows, 1),
+        "freeBytes": free_bytes,
     }
 
 
-def _numbers(before: PodMetrics, now: PodMetrics, seconds: float) -> dict[str, Any]:
-    def grown(name: str, *chosen: Any) -> float:
-        last = now.total(name, *chosen)
-        first = before.total(name, *chosen)
-        return last - first if last >= first else last  # The pod has restarted.
+def _rows(before: PodMetrics, now: PodMetrics) -> float:
+    first, last = (one.total("qss_committed_records_total") for one in (before, now))
+    return last - first if last >= first else last  # The pod has restarted.
 
-    reads = grown("qss_request_seconds_count", _is_read)
-    spent_s = grown("qss_request_seconds_sum", _is_read)
-    return {
-        "readsPerSecond": round(reads / seconds, 1),
-        "readMs": round(spent_s / reads * 1000, 3) if reads else None,
-        "readP99Ms": _bound_of(before, now, reads),
-        "rowsPerSecond": round(grown("qss_committed_records_total") / seconds, 1),
-        "freeBytes": int(now.total("qss_volume_free_bytes")),
-    }
+
+def _reads_of(pod: PodSample) -> ReadsServed | None:
+    """The reads that a pod has answered, by its metrics, or else by its status."""
+    if pod.metrics is None:
+        return pod.reads
+    within = pod.metrics.buckets("qss_request_seconds", _is_read)
+    return ReadsServed(
+        count=int(pod.metrics.total("qss_request_seconds_count", _is_read)),
+        seconds=pod.metrics.total("qss_request_seconds_sum", _is_read),
+        within={str(bound): int(count) for bound, count in within.items() if isfinite(bound)},
+    )
 
 
 def _is_read(labels: Labels) -> bool:
-    return labels["listener"] == "query" and not labels["route"].startswith(_DISCOVERY)
+    return is_read(labels["listener"], labels["route"])
 
 
-def _bound_of(before: PodMetrics, now: PodMetrics, reads: float) -> float | None:
+def _reads(
+    before: ReadsServed | None, now: ReadsServed | None, seconds: float
+) -> dict[str, float | None]:
+    if before is None or now is None:
+        return dict.fromkeys(("readsPerSecond", "readMs", "readP99Ms"))
+    if now.count < before.count:  # The pod has restarted.
+        before = ReadsServed(count=0, seconds=0.0, within={})
+    reads = now.count - before.count
+    spent_s = now.seconds - before.seconds
+    return {
+        "readsPerSecond": round(reads / seconds, 1),
+        "readMs": round(spent_s / reads * 1000, 3) if reads else None,
+        "readP99Ms": _bound_of(before, now, reads) if reads else None,
+    }
+
+
+def _bound_of(before: ReadsServed, now: ReadsServed, reads: int) -> float | None:
     """The least bound of the histogram that 99 of 100 reads kept, in ms; None if there is none."""
-    first = before.buckets("qss_request_seconds", _is_read)
-    last = now.buckets("qss_request_seconds", _is_read)
-    for bound in sorted(last):
-        grown = last[bound] - first.get(bound, 0.0)
-        if reads and bound != float("inf") and grown >= _SHARE * reads:
-            return round(bound * 1000, 3)
+    for bound in sorted(now.within, key=float):
+        if now.within[bound] - before.within.get(bound, 0) >= _SHARE * reads:
+            return round(float(bound) * 1000, 3)
     return None
 
 

@@ -13,7 +13,14 @@ from qss_client.kube.connection import ConnectionOptions
 from qss_client.reads.routing.replica_choice import newer_of
 from qss_core.errors import PathNotFoundError, StoreError
 from qss_core.model import PodName
-from qss_core.wire.discovery import Lags, LoggedBatch, PodStatus, StoreBatches, StoreStatus
+from qss_core.wire.discovery import (
+    Lags,
+    LoggedBatch,
+    PodStatus,
+    ReadsServed,
+    StoreBatches,
+    StoreStatus,
+)
 from qss_core.wire.messages import Instance, StoreMetadata
 
 ANSWER_S = 2.0
@@ -28,6 +35,7 @@ class PodSample:
     name: str
     lags: Lags | None = None
     metrics: PodMetrics | None = None
+    reads: ReadsServed | None = None  # Of the pod's status, as far as its version tells them.
     free_bytes: int | None = None
     failure: str | None = None
 
@@ -121,6 +129,7 @@ class Sampler:
             name=instance.pod,
             lags=_lags_of(instance.pod, status),
             metrics=metrics,
+            reads=status.reads,
             free_bytes=None if status.volume is None else status.volume.room_bytes,
             failure=failure,
         )

@@ -93,6 +93,7 @@ class ReplicasApi:
             copies=report.copies,
             volume=report.volume,
             full_volume=report.full_volume,
+            reads=self._pod.metrics.requests.reads(),
         )
 
 

@@ -30,6 +30,27 @@ def test_the_help_of_a_sorted_scan_says_where_negative_keys_come(
     assert "negative numbers come after the others" in said
 
 
+@pytest.mark.parametrize("command", ["get", "watch", "windows", "versions"])
+def test_a_key_that_is_read_as_an_option_is_told_its_place(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    advice = f"A key that begins with - stands behind --, as in `qss {command} STORE -- -KEY`"
+    for key in ("-5", "--five"):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "words", key])
+        assert ended.value.code == 2
+        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        assert f"No such option: {key}. {advice}" in said
+    with pytest.raises(SystemExit):
+        main(["count", "words", "-5"])
+    assert "No such option: -5" in (said := capsys.readouterr().err)
+    assert "stands behind" not in said
+    with pytest.raises(SystemExit) as ended:
+        main([command, "words", "--url", "http://127.0.0.1:1", "--timeout", "0.1", "--", "-5"])
+    assert ended.value.code == 4
+
+
 def test_control_characters_of_a_name_are_escaped_in_errors_and_warnings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from qss_client.cli.top.rates import shown_of
 from qss_client.cli.top.sampling import BatchesSample, PodSample, StoreSample
 from qss_client.cli.top.screen import screen_lines
 from qss_core.model import Epoch, Offset, Ordinal, PodName, Role, Sequence
-from qss_core.wire.discovery import Lag, Lags, LoggedBatch
+from qss_core.wire.discovery import Lag, Lags, LoggedBatch, ReadsServed
 from qss_core.wire.messages import metadata_of
 from qss_testing.pods.pod_process import PodCluster
 
@@ -104,6 +104,23 @@ def test_rates_are_differences_by_the_time_between_the_samples(cluster: PodClust
         "lagOffsets": 1,
         "lagSeconds": 1.0,
     }
+
+
+def test_without_metrics_the_reads_are_those_of_the_status(cluster: PodCluster) -> None:
+    lags = {"0": lag(Role.ACTIVE, 1)}
+
+    def told(reads: int, seconds: float, within: dict[str, int]) -> PodSample:
+        served = ReadsServed(count=reads, seconds=seconds, within=within)
+        return replace(pod(0, lags), reads=served)
+
+    first = told(100, 1.0, {"0.0005": 90, "0.001": 100, "0.01": 100})
+    last = told(300, 1.2, {"0.0005": 285, "0.001": 299, "0.01": 300})
+    (shown,) = shown_of(sample(cluster, 0.0, first), sample(cluster, 2.0, last)).pods
+    assert (shown["readsPerSecond"], shown["readMs"], shown["readP99Ms"]) == (100.0, 1.0, 1.0)
+    (again,) = shown_of(sample(cluster, 0.0, last), sample(cluster, 2.0, first)).pods
+    assert (again["readsPerSecond"], again["readMs"], again["readP99Ms"]) == (50.0, 10.0, 1.0)
+    older = sample(cluster, 2.0, pod(0, lags))  # A pod of before tells no reads.
+    assert shown_of(sample(cluster, 0.0, first), older).pods[0]["readsPerSecond"] is None
 
 
 def test_a_pod_that_has_restarted_counts_from_0(cluster: PodCluster) -> None:
