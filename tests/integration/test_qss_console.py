@@ -101,6 +101,21 @@ def test_the_browser_gets_a_session_once_and_never_the_token(checked: PodCluster
     pod.close()
 
 
+def test_a_refusal_tells_that_it_closes_the_connection(checked: PodCluster) -> None:
+    """Else the browser would send its next request into a connection that is closed."""
+    pod = SyncHttp(make_token(READER))
+    with gateway(pod, checked.url, 10.0) as address:
+        host = address.removeprefix("http://").partition("/console/#code=")[0]
+        connection = http.client.HTTPConnection(host, timeout=30)
+        for path, status, told in (("/console/", 200, None), ("/state/stores", 401, "close")):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            assert (answer.status, answer.headers["Connection"]) == (status, told)
+        connection.close()
+    pod.close()
+
+
 def test_no_path_leads_out_of_the_page_without_the_session(checked: PodCluster) -> None:
     pod = SyncHttp(make_token(READER))
     with gateway(pod, checked.url, 10.0) as address:
