@@ -72,6 +72,17 @@ def test_a_row_that_leaves_the_page_is_not_called_gone(browser: Browser, tmp_pat
             watched.check()
 
 
+def test_keys_that_an_address_cannot_have_are_told(browser: Browser, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"type": StoreType.WINDOW, "window_size_ms": 1000}
+    with PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster:
+        for question in ("live?mode=key&of=..", "ask?kind=windowsOf&key=."):
+            with opened(browser, f"{cluster.url}/console/#/{question}") as watched:
+                alert = watched.page.get_by_role("alert").first
+                expect(alert).to_contain_text("is a folder in an address")
+                expect(alert).to_contain_text("Any query (IQv2)")
+                watched.check()
+
+
 def test_a_version_that_ends_is_not_called_written_again(browser: Browser, tmp_path: Path) -> None:
     given: dict[str, Any] = {"type": StoreType.VERSIONED, "history_retention_ms": HOUR_MS}
     with (

@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Failure, ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
+import { refusalOf } from "./questions.js";
 import { Marked, Told, Waiting, clock, linkTo, plural, time } from "./shown.js";
 
 const EVERY_MS = 1000;
@@ -28,6 +29,7 @@ export function Live({ given, feed }) {
   const mayPrefix = !(definition.type in WORDS);
   const mode = mayPrefix && given.get("mode") === "prefix" ? "prefix" : "key";
   const followed = given.get("of");
+  const refusal = mode === "key" ? refusalOf(followed) : null;
   const [text, setText] = useState(followed ?? "");
   const [chosen, setChosen] = useState(mode);
   useEffect(() => {
@@ -45,7 +47,8 @@ export function Live({ given, feed }) {
       <label class="field wide">${chosen === "prefix" ? "Prefix" : "Key"} <input name="of" required value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></label>
       <button class="primary">Follow</button>
     </form>
-    ${followed && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
+    ${refusal && html`<p class="failure" role="alert">${refusal}</p>`}
+    ${followed && !refusal && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
 }
 
 // The sequences of all partitions: equal ones are equal rows. READ_UNCOMMITTED shows rows before their sequence.
