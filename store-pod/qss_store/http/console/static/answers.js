@@ -33,15 +33,14 @@ const isObject = (value) => value !== null && typeof value === "object" && !Arra
 
 // The columns of rows; members of values that are JSON objects become columns of their own, in the place of the value.
 function columnsOf(rows) {
-  const names = new Set(rows.slice(0, 200).flatMap((row) => Object.keys(row)));
-  const members = new Set(rows.slice(0, 200).flatMap((row) => (isObject(row.value) ? Object.keys(row.value) : [])));
+  const names = new Set(rows.flatMap((row) => Object.keys(row)));
+  const members = new Set(rows.flatMap((row) => (isObject(row.value) ? Object.keys(row.value) : [])));
   const hasOther = rows.some((row) => "value" in row && !isObject(row.value));
-  const columns = [...names].flatMap((name) => {
+  return [...names].flatMap((name) => {
     if (name !== "value") return [[name, (row) => row[name]]];
     const own = hasOther ? [[name, (row) => (isObject(row.value) ? undefined : row.value)]] : [];
     return [...own, ...[...members].map((member) => [`value.${member}`, (row) => (isObject(row.value) ? row.value[member] : undefined)])];
   });
-  return columns.slice(0, COLUMNS_MAX);
 }
 
 export function cell(name, value) {
@@ -61,6 +60,7 @@ export function Answer({ answer }) {
   const tabs = Object.keys(TABS).filter((name) => (name !== "time" || hasTimes) && (name !== "how" || hasHow) && (name !== "parts" || found.partitions.length));
   const tab = tabs.includes(wanted) ? wanted : "table";
   const failed = found.partitions.filter(([, part]) => part.failure);
+  const absent = answer.data.results?.filter((one) => one.status === "ABSENT").length ?? 0;
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
@@ -69,7 +69,7 @@ export function Answer({ answer }) {
     document.getElementById(`tab-${next}`)?.focus();
   };
   return html`
-    <p role="status">${plural(found.rows.length, "row")} from ${plural(found.partitions.length || 1, "partition")} in ${duration(answer.ms)}</p>
+    <p role="status">${plural(found.rows.length - absent, "row")} from ${plural(found.partitions.length || 1, "partition")}${absent ? `, ${plural(absent, "key")} absent,` : ""} in ${duration(answer.ms)}</p>
     ${failed.map(([number, { failure }]) => html`<p class="failure" role="alert">Partition ${number} did not answer: ${failure.message} (${failure.reason}).</p>`)}
     <div class="tabs" role="tablist" onKeyDown=${move}>${tabs.map((name) => html`
       <button role="tab" id=${`tab-${name}`} aria-selected=${name === tab ? "true" : "false"} aria-controls="answer-panel" tabindex=${name === tab ? 0 : -1} onClick=${() => setTab(name)}>${TABS[name]}</button>`)}</div>
@@ -93,9 +93,11 @@ function Json({ data }) {
 
 export function Table({ rows, changed = () => "" }) {
   if (!rows.length) return html`<p class="quiet">No rows.</p>`;
-  const columns = columnsOf(rows);
+  const all = columnsOf(rows);
+  const columns = all.slice(0, COLUMNS_MAX);
   const isNumber = (name, get) => !isTimeColumn(name) && rows.every((row) => ["number", "bigint", "undefined"].includes(typeof get(row)));
   return html`
+    ${all.length > COLUMNS_MAX && html`<p class="quiet">The first ${COLUMNS_MAX} of ${all.length} columns.</p>`}
     <div class="scroll" tabindex="0" role="region" aria-label="Rows"><table>
       <thead><tr>${columns.map(([name, get]) => html`<th class=${isNumber(name, get) ? "num" : ""}>${name.replace(/^value\./, "")}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr class=${changed(row)}>${columns.map(([name, get]) => html`<td class=${isNumber(name, get) ? "num" : ""}><${Marked} text=${cell(name, get(row))} /></td>`)}</tr>`)}</tbody>
