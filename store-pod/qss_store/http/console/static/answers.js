@@ -7,6 +7,7 @@ import { Marked, count, duration, isTimeColumn, plural, time } from "./shown.js"
 
 const COLUMNS_MAX = 24;
 const JSON_SHOWN = 100000;
+const ROWS_SHOWN = 1000; // The page draws them anew each second; with 10 000 it hangs.
 
 // The answer of any request in one form: {rows, partitions: [[number, part]], cursor, scalar}.
 export function normalized(answer) {
@@ -55,7 +56,8 @@ const TABS = { table: "Table", time: "On a time axis", json: "JSON", parts: "Par
 export function Answer({ answer }) {
   const [wanted, setTab] = useState("table");
   const found = normalized(answer);
-  const hasTimes = spansOf(found.rows).length > 0;
+  const shown = found.rows.slice(0, ROWS_SHOWN);
+  const hasTimes = spansOf(shown).length > 0;
   const hasHow = found.partitions.some(([, part]) => part.executionInfo);
   const tabs = Object.keys(TABS).filter((name) => (name !== "time" || hasTimes) && (name !== "how" || hasHow) && (name !== "parts" || found.partitions.length));
   const tab = tabs.includes(wanted) ? wanted : "table";
@@ -74,8 +76,9 @@ export function Answer({ answer }) {
     <div class="tabs" role="tablist" onKeyDown=${move}>${tabs.map((name) => html`
       <button role="tab" id=${`tab-${name}`} aria-selected=${name === tab ? "true" : "false"} aria-controls="answer-panel" tabindex=${name === tab ? 0 : -1} onClick=${() => setTab(name)}>${TABS[name]}</button>`)}</div>
     <div role="tabpanel" id="answer-panel" aria-labelledby=${`tab-${tab}`}>
-      ${tab === "table" && html`<${Table} rows=${found.rows} />`}
-      ${tab === "time" && html`<${Timeline} rows=${found.rows} />`}
+      ${["table", "time"].includes(tab) && found.rows.length > ROWS_SHOWN && html`<p class="quiet">The first ${count(ROWS_SHOWN)} of ${count(found.rows.length)} rows; JSON has all of them.</p>`}
+      ${tab === "table" && html`<${Table} rows=${shown} />`}
+      ${tab === "time" && html`<${Timeline} rows=${shown} />`}
       ${tab === "json" && html`<${Json} key=${answer.ms} data=${answer.data} />`}
       ${tab === "parts" && html`<${Parts} partitions=${found.partitions} />`}
       ${tab === "how" && found.partitions.map(([number, part]) => part.executionInfo && html`<${Waterfall} key=${number} number=${number} part=${part} />`)}
