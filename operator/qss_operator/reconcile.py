@@ -103,8 +103,13 @@ class StoreReconciler:
         observation = await self._observe()
         if observation is None:
             return None
-        is_settled = await self._carry_out(observation)
-        # Readers of the pods see the published conditions, and no step waits for this.
+        # Readers of the pods see the published conditions, also those that say why rounds fail.
+        # No step waits for this.
+        try:
+            is_settled = await self._carry_out(observation)
+        except Exception:
+            await self._teller.tell(observation)
+            raise
         await self._teller.tell(observation)
         return is_settled
 

@@ -1,11 +1,14 @@
 """Tells the pods of a store the conditions in its status, which the pods show to their readers.
 
-Nothing depends on these messages. A pod gets one for each change of the published conditions, and
-one after it has started again. A pod that does not take it is told again after half a minute at
-the earliest, and a pod of a version without this message never.
+Nothing depends on these messages. A pod gets one for each change of the published conditions, one
+after it has started again, and one each minute: an operator that was paused may have told it older
+ones meanwhile. A pod that does not take it is told again after half a minute at the earliest, and
+a pod of a version without this message never.
 """
 
+import asyncio
 import logging
+from dataclasses import dataclass
 from math import inf
 
 from qss_client.clock import Clock
@@ -18,6 +21,16 @@ from qss_operator.ports import Pods
 
 logger = logging.getLogger(__name__)
 _AGAIN_S = 30.0
+_AFRESH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a process of a pod was told, and when it is told again unless the conditions change."""
+
+    process: str
+    message: TellConditionsRequest | None  # None where the pod did not take it.
+    again_s: float
 
 
 class ConditionTeller:
@@ -26,14 +39,12 @@ class ConditionTeller:
     def __init__(self, pods: Pods, clock: Clock) -> None:
         self._pods = pods
         self._clock = clock
-        # By pod: its incarnation, and what that was told, or when it may be told again.
-        self._told: dict[Ordinal, tuple[str, TellConditionsRequest]] = {}
-        self._not_before_s: dict[Ordinal, tuple[str, float]] = {}
+        self._told: dict[Ordinal, _Told] = {}
 
     async def tell(self, observation: Observation) -> None:
         """Tells the published conditions to the pods that lack them; raises nothing of theirs.
 
-        After a pod that does not answer, the next round goes on: so one round waits for one pod.
+        All pods are told at the same time, so that a round waits a second for all of them.
         """
         message = message_of(observation)
         if message is None:
@@ -41,34 +52,32 @@ class ConditionTeller:
         reports = observation.reports
         reporting = [pod for pod in observation.cluster.pods if pod.ordinal in reports]
         due = [pod for pod in reporting if self._is_due(reports[pod.ordinal], message)]
-        for pod in due:
-            if not await self._tell(pod, reports[pod.ordinal], message):
-                return
+        await asyncio.gather(*(self._tell(pod, reports[pod.ordinal], message) for pod in due))
 
     def _is_due(self, report: ReplicasReport, message: TellConditionsRequest) -> bool:
-        """Whether the pod lacks the message; a pod without the store's assignment refuses it."""
-        pod, process = report.ordinal, report.incarnation
-        if report.store_id != message.store_id or self._told.get(pod) == (process, message):
+        """Whether the pod may lack the message; one without the store's assignment refuses it."""
+        if report.store_id != message.store_id:
             return False
-        known, not_before_s = self._not_before_s.get(pod, ("", 0.0))
-        return known != process or self._clock.monotonic_s() >= not_before_s
+        told = self._told.get(report.ordinal)
+        if told is None or told.process != report.incarnation:
+            return True
+        is_news = told.message is not None and told.message != message
+        return is_news or self._clock.monotonic_s() >= told.again_s
 
     async def _tell(
         self, pod: PodState, report: ReplicasReport, message: TellConditionsRequest
-    ) -> bool:
-        """Whether the pod answered; a version without the message answers, too."""
-        process = report.incarnation
+    ) -> None:
+        taken, again_s = None, _AGAIN_S
         try:
             await self._pods.tell_conditions(pod.reached_at, message)
         except PathNotFoundError:
-            self._not_before_s[pod.ordinal] = process, inf
+            again_s = inf
         except StoreError as error:
             logger.debug("%s was not told the conditions: %s", pod.address.name, error.message)
-            self._not_before_s[pod.ordinal] = process, self._clock.monotonic_s() + _AGAIN_S
-            return False
         else:
-            self._told[pod.ordinal] = process, message
-        return True
+            taken, again_s = message, _AFRESH_S
+        again_s += self._clock.monotonic_s()
+        self._told[pod.ordinal] = _Told(report.incarnation, taken, again_s)
 
 
 def message_of(observation: Observation) -> TellConditionsRequest | None:

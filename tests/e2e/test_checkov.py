@@ -23,7 +23,7 @@ from qss_operator.resources.validation import check_resource
 
 Object = dict[str, Any]
 CHECKOV = ROOT / ".checkov" / "bin" / "checkov"
-IMAGES = ("operator", "store-pod", "spark-jobs")
+IMAGES = ("operator", "store-pod", "spark-jobs", "spark-jobs/examples/compose")
 
 _NO_CPU_LIMIT = "a limit of CPU stalls the event loop while cores are idle; requests are set"
 _TAG = "an installation may name images by digest; the default is the tag of the release"

@@ -31,6 +31,7 @@ CLIENTS = ROOT / "store-pod/docs/clients"
 NEEDS = {"reader.sh": "curl", "reader.mjs": "node", "Reader.java": "javac"}
 HERE = [name for name, program in NEEDS.items() if shutil.which(program)]
 ODD_KEY = "a/b ü%+"
+LARGE = 2**53 + 1  # A float64 has no such number.
 ROWS = {f"al{number}": {"n": number} for number in range(8)}
 _STARTS = {"bash": "reader.sh", "node": "reader.mjs", "java": "Reader.java"}
 
@@ -75,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 def writer(cluster: PodCluster) -> Iterator[Writer]:
     with Writer(cluster.url, cluster.store) as writer:
         time = 1795780336790
-        rows = {"alice": {"n": 1}, "bob": {"n": 2}, **ROWS, ODD_KEY: "odd"}
+        rows = {"alice": {"n": 1}, "bob": {"n": 2}, **ROWS, ODD_KEY: "odd", "large": LARGE}
         writer.write([Record(key, value, time) for key, value in rows.items()])
         yield writer
 
@@ -159,6 +160,8 @@ def test_a_client_reads_keys_and_pages(client: Client, cluster: PodCluster) -> N
     (row,) = client.rows("get", ODD_KEY)
     assert row == {"key": ODD_KEY, "value": "odd", "timestamp": 1795780336790}
     assert client.rows("get", "never written") == [None]
+    large = {"key": "large", "value": LARGE, "timestamp": 1795780336790}
+    assert client.rows("get", "large") == client.rows("scan", "lar") == [large]
     with Store(cluster.url, cluster.store) as store:
         rows = {row.key: row.value for row in store.prefix("al")}
     found = client.rows("scan", "al", QSS_LIMIT="3")
@@ -200,6 +203,17 @@ def test_a_client_gives_up_at_its_deadline_with_the_code(client: Client) -> None
     assert "MALFORMED_REQUEST" in done.stderr
 
 
+def noting_curl(directory: Path) -> Path:
+    """A folder with a `curl` that appends its arguments to the file `arguments` in `directory`."""
+    folder = directory / "bin"
+    folder.mkdir()
+    program = folder / "curl"
+    noting = f'#!/bin/sh\nprintf "%s\\n" "$@" >>"{directory}/arguments"\n'
+    program.write_text(f'{noting}exec {shutil.which("curl")} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
 def test_a_client_shows_its_token_and_checks_certificates(
     client: Client, guarded_cluster: PodCluster, tmp_path: Path
 ) -> None:
@@ -214,8 +228,12 @@ def test_a_client_shows_its_token_and_checks_certificates(
         option = "-Djavax.net.ssl.trustStore"
         trust["JDK_JAVA_OPTIONS"] = f"{option}={store} {option}Password=changeit"
     checked = client.of(guarded_cluster)
-    (row,) = checked.rows("get", "alice", QSS_TOKEN_FILE=token, **trust)
+    noted = {"PATH": f"{noting_curl(tmp_path)}:{os.environ['PATH']}"}
+    (row,) = checked.rows("get", "alice", QSS_TOKEN_FILE=token, **trust, **noted)
     assert row == {"key": "alice", "value": {"n": 1}, "timestamp": 1000}
+    # The arguments of a process are for all users of a machine.
+    shown = "".join(one.read_text() for one in tmp_path.glob("arguments"))
+    assert Path(token).read_text().strip() not in shown
     done = checked.ask("get", "alice", **trust)
     assert (done.returncode, done.stdout) == (1, "")
     assert "UNAUTHENTICATED" in done.stderr

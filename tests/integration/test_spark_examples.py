@@ -1,30 +1,31 @@
-"""The examples run: the compose file's services, its job, and the cells of the notebook."""
+"""The examples run: the store of the compose file, its job, and the cells of the notebook."""
 
+import os
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
 
-from qss_client import Store
-from qss_core.model import StoreAssignment
-from qss_core.wire.messages import decode
 from qss_operator.resources.manifests import read_manifests
 from qss_operator.resources.validation import validate_resource
-from qss_testing.composed import ROOT, Composed, entrypoint_of
-from qss_testing.page_commands import outputs_of_page
+from qss_testing.page_commands import ROOT, outputs_of_page
 from qss_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 EXAMPLES = ROOT / "spark-jobs" / "examples"
-FILE = EXAMPLES / "compose" / "compose.yaml"
-# What the file may have, of the members that Compose knows.
-MEMBERS = {"image", "build", "command", "entrypoint", "depends_on", "healthcheck", "ports"}
-CONDITIONS = {"service_healthy", "service_completed_successfully"}
+FOLDER = EXAMPLES / "compose"
+PAGE = "spark-jobs/docs/compose.md"
+PROGRAMS = Path(sys.executable).parent
+EXEC = "docker compose exec stores "
 # One process, so that Java starts once: the job, and then the cells with the same session.
 PROGRAM = """
 import json, runpy, sys
@@ -39,89 +40,132 @@ for cell in cells:
 """
 
 
+class Service:
+    """The service of the compose file as a process, with folders for its volumes."""
+
+    def __init__(self, directory: Path) -> None:
+        (self.file,) = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"].values()
+        self._folders = {"/examples": directory / "examples", "/state": directory / "state"}
+        shutil.copytree(EXAMPLES, self._folders["/examples"])
+        self._folders["/state"].mkdir()
+        image = (FOLDER / "Dockerfile").read_text()
+        (told,) = re.findall(r"QSS_STATE_DIR=(\S+)", image)
+        self.environment = {**os.environ, "QSS_STATE_DIR": self._here(told)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _here(self, word: str) -> str:
+        for inside, folder in self._folders.items():
+            word = re.sub(rf"^{inside}(?=/|$)", str(folder), word)
+        return word
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """A command of the container as one of this machine."""
+        program, *rest = words
+        return [str(PROGRAMS / program), *map(self._here, rest)]
+
+    def start(self) -> None:
+        """Starts the service, and waits until its check says that it is healthy."""
+        self._process = subprocess.Popen(
+            self.command(self.file["command"]),
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        kind, *check = self.file["healthcheck"]["test"]
+        assert kind == "CMD"
+        wait_until(lambda: self.run(check).returncode == 0, 60.0)
+
+    def stop(self) -> None:
+        """Ends the service as Docker does."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(30)
+            self._process = None
+
+    def run(self, words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        """Runs a command of the container."""
+        return subprocess.run(
+            self.command(words),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+
 @pytest.fixture
-def composed(tmp_path: Path) -> Iterator[Composed]:
-    made = Composed(FILE, tmp_path)
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = Service(tmp_path)
     yield made
     made.stop()
 
 
-def test_the_services_of_the_compose_file_run_and_then_the_notebook(composed: Composed) -> None:
-    for name in composed.addresses:
-        composed.start(name)
-    for name in composed.addresses:
-        wait_until(lambda name=name: composed.is_healthy(name))  # type: ignore[misc]
-    told = "words-0 has its partitions\nwords-1 has its partitions\n"
-    assert [composed.run("assign"), composed.run("assign")] == [told, told], "also a second time"
-
-    bash, *words = composed.command("job")
-    assert bash.endswith("entrypoint.sh")
-    assert words[0] == sys.executable
-    url = f"http://{composed.addresses['words-1']}:8080"
-    done = subprocess.run(
-        [bash, sys.executable, "-c", PROGRAM, str(EXAMPLES / "read_a_store.ipynb"), *words[1:]],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**composed.environment("job"), "QSS_URL": url},
+def test_the_store_of_the_compose_file_the_job_and_the_notebook_run(service: Service) -> None:
+    """A pod is killed, and the service restarts: rows stay, and further ones are written."""
+    pages = outputs_of_page(PAGE)
+    job, get, kill = (
+        shlex.split(next(one for one in pages if one.startswith(f"{EXEC}{program}"))[len(EXEC) :])
+        for program in ("python", "qss get", "qss kill")
     )
+    service.start()
+    notebook = "/examples/read_a_store.ipynb"
+    done = service.run(["python", "-c", PROGRAM, notebook, *job[1:]])
     assert done.returncode == 0, done.stderr[-3000:]
     said = [line for line in done.stdout.splitlines() if line.strip()]
     assert "{'keys': '[\"be\"]'}" in said  # What the filter reads.
     assert said[-2:] == ["2", "2"]  # Rows of two keys, and the value of one.
-    (answer,) = (
-        output
-        for command, output in outputs_of_page("spark-jobs/docs/compose.md").items()
-        if command.startswith("curl ")
-    )
-    with Store(url, "words") as store:
-        row = store.get("be")
-        assert row is not None
-        assert f'"value":{row.value},' in answer
-        assert len(store.metadata().assignment[0].in_sync) == 2
+
+    shown = pages[EXEC + " ".join(get)].split()
+    assert service.run(get).stdout.split()[:5] == shown[:5]
+    assert service.run(kill).returncode == 0
+    assert service.run([*get, "to", "or", "not"]).stdout.split()[3::3] == ["be", "to", "or", "not"]
+
+    service.stop()
+    service.start()
+    more = Path(service.environment["QSS_STATE_DIR"]).parent / "more.ndjson"
+    more.write_text('{"key": "sleep", "value": 1}\n')
+    done = service.run(["qss", "load", "/state/more.ndjson", "--store", "words"])
+    assert done.returncode == 0, done.stderr
+    assert service.run([*get, "sleep"]).stdout.split()[3:8:3] == ["be", "sleep"]
 
 
 def test_the_compose_file_keeps_the_schema_of_the_specification() -> None:
-    program = str(Path(sys.executable).with_name("check-jsonschema"))
-    command = (program, "--builtin-schema", "vendor.compose-spec", FILE)
+    program = str(PROGRAMS / "check-jsonschema")
+    command = (program, "--builtin-schema", "vendor.compose-spec", FOLDER / "compose.yaml")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_compose_file_names_what_is_there() -> None:
-    document = yaml.safe_load(FILE.read_text())
-    services = document["services"]
-    assert set(document) == {"name", "x-pod", "services", "volumes"}
-    for name, service in services.items():
-        assert set(service) <= {*MEMBERS, "volumes"}, name
-        assert (FILE.parent / service["build"]["context"]).resolve() == ROOT
-        assert entrypoint_of(service)
-        for other, how in service.get("depends_on", {}).items():
-            assert (set(how), other in services) == ({"condition"}, True)
-            assert how["condition"] in CONDITIONS
-            assert ("healthcheck" in services[other]) == (how["condition"] == "service_healthy")
-        for port in service.get("ports", ()):
-            assert re.fullmatch(r"127\.0\.0\.1:\d+:8080", port), "this machine alone reaches it"
-        for source, target, *more in (one.split(":") for one in service.get("volumes", ())):
-            assert target.startswith("/")
-            if source.startswith("."):
-                assert ((FILE.parent / source).resolve(), more) == (EXAMPLES, ["ro"])
-            else:  # A new volume takes the owner of the image's folder.
-                assert source in document["volumes"]
-                made = f"install --directory --owner 10001 --group 10001 {target}\n"
-                assert made in (ROOT / service["build"]["dockerfile"]).read_text()
+def test_the_compose_file_names_what_is_there(tmp_path: Path) -> None:
+    service = Service(tmp_path).file
+    build = service["build"]
+    assert (FOLDER / build["context"]).resolve() == ROOT
+    assert ROOT / build["dockerfile"] == FOLDER / "Dockerfile"
+    mounted, state = (one.split(":") for one in service["volumes"])
+    assert ((FOLDER / mounted[0]).resolve(), mounted[1:]) == (EXAMPLES, ["/examples", "ro"])
+    # A new volume takes the owner of the image's folder, and the image runs as that user.
+    image = (FOLDER / "Dockerfile").read_text()
+    assert f"install --directory --owner 10001 --group 10001 {state[1]}\n" in image
+    assert "\nUSER 10001:10001\n" in image
 
 
-def test_the_store_of_the_examples_is_valid_and_that_of_the_compose_file() -> None:
+def test_the_image_of_the_compose_file_gets_all_that_the_package_is_built_from(
+    tmp_path: Path,
+) -> None:
+    lines = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    for name in (line[1:] for line in lines if line.startswith("!")):
+        source, target = ROOT / name, tmp_path / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", tmp_path)
+    subprocess.run(command, cwd=tmp_path / "source", check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = {name.split("/")[0] for name in ZipFile(wheel).namelist()}
+    assert names >= {"qss_core", "qss_client", "qss_store", "qss_operator", "qss_spark"}
+    assert "qss_operator/queryablestatestores.yaml" in ZipFile(wheel).namelist()
+
+
+def test_the_store_of_the_examples_is_valid() -> None:
     (manifest,) = read_manifests([EXAMPLES / "words.yaml"])
-    valid = validate_resource(manifest.resource)
-    assert valid["metadata"]["name"] == "words"
-    text = (EXAMPLES / "compose" / "assignment.json").read_bytes()
-    assignment = decode(text, StoreAssignment)
-    definition, store = assignment.definition, valid["spec"]["store"]
-    assert (definition.name, definition.type) == ("words", store["type"])
-    assert (definition.key_serde, definition.value_serde) == ("string", "json")
-    assert len(assignment.partitions) == definition.partitions == valid["spec"]["partitions"]
-    assert len(assignment.pods) == valid["spec"]["replicas"]
-    assert all(len({*one.replicas}) == 2 for one in assignment.partitions)
+    assert validate_resource(manifest.resource)["metadata"]["name"] == "words"

@@ -60,7 +60,13 @@ def mirror(
     ] = None,
     operator: Annotated[int | None, typer.Option(min=0, help="the number of the operator")] = None,
     part: Annotated[
-        str | None, typer.Option(help="the variable of a processor, or the side of a join")
+        str | None,
+        typer.Option(
+            "--part",
+            "--variable",
+            "--side",
+            help="the variable of a processor, or the side of a join; the names mean the same",
+        ),
     ] = None,
     writer: Annotated[
         str | None, typer.Option(help="the writer's name in the store; default: the store's name")

@@ -10,33 +10,38 @@ const PASSING = ["NOT_PRESENT", "NOT_ACTIVE", "STALE_EPOCH", "UNREACHABLE"];
 
 /** Prints the row of a key, or null where the store has none. */
 async function get(key) {
-  const { answer, headers } = await ask(`/${encodeURIComponent(key)}`, {}, Date.now());
-  console.log(JSON.stringify(answer.code ? null : answer));
+  const { rows, headers } = await ask(`/${encodeURIComponent(key)}`, {}, Date.now());
+  console.log(rows[0] ?? null);
   console.error(`QSS_POSITION=${headers.get("Queryable-State-Position")}`);
 }
 /** Prints all rows of `{prefix}` or of `{from, to}`, page by page. */
 async function scan(parameters) {
   for (let more = {}, started = Date.now(); more; ) {
-    const { answer } = await ask("", { ...parameters, limit, ...more }, started);
-    for (const row of answer.rows) console.log(JSON.stringify(row));
-    const failed = Object.values(answer.partitions).find((one) => one.failure);
-    if (!failed || answer.rows.length) started = Date.now();
+    const { rows, ends } = await ask("", { ...parameters, limit, ...more }, started);
+    for (const row of rows) console.log(row);
+    const failed = ends.find((one) => one.failure);
+    if (!failed || rows.length) started = Date.now();
     if (failed) await wait(failed.failure, started); // The cursor asks for it again.
-    more = answer.cursor && { cursor: answer.cursor };
+    more = ends.at(-1).cursor && { cursor: ends.at(-1).cursor }; // That of the last partition.
   }
 }
+/** The lines of an answer. A row stays a text: numbers of JavaScript lose digits beyond 2^53. */
+function linesOf(text) {
+  const ofKind = (isRow) => text.trim().split("\n").filter((line) => line.startsWith('{"key":') === isRow);
+  return { rows: ofKind(true), ends: ofKind(false).map((line) => JSON.parse(line)) };
+}
 async function ask(path, parameters, started) {
-  const query = new URLSearchParams(parameters);
-  if (QSS_POSITION) query.set("positionBound", QSS_POSITION);
+  const query = new URLSearchParams({ ...parameters, ...(QSS_POSITION && { positionBound: QSS_POSITION }) });
   for (;;) {
-    const token = QSS_TOKEN_FILE && (await readFile(QSS_TOKEN_FILE, "utf8")).trim();
-    const headers = token ? { Authorization: `Bearer ${token}` } : {};
+    const headers = { Accept: "application/x-ndjson, */*;q=0.5" };
+    if (QSS_TOKEN_FILE) headers.Authorization = `Bearer ${(await readFile(QSS_TOKEN_FILE, "utf8")).trim()}`;
     const signal = AbortSignal.timeout(Math.max(1000, started + 1000 * QSS_DEADLINE_S - Date.now()));
     const found = await fetch(`${url}/state/stores/${store}${path}?${query}`, { headers, signal })
-      .then(async (one) => ({ answer: await one.json(), headers: one.headers }))
-      .catch((error) => ({ answer: { code: "UNREACHABLE", detail: `${error.cause ?? error}` } }));
-    if (!found.answer.code || found.answer.code === "KEY_NOT_FOUND") return found;
-    await wait(found.answer, started);
+      .then(async (one) => ({ ...linesOf(await one.text()), headers: one.headers }))
+      .catch((error) => ({ ends: [{ code: "UNREACHABLE", detail: `${error.cause ?? error}` }] }));
+    const [failure] = found.ends;
+    if (!failure?.code || failure.code === "KEY_NOT_FOUND") return found;
+    await wait(failure, started);
   }
 }
 /** Waits before the next try, longer each time. Throws if the failure lasts or the deadline is near. */

@@ -12,9 +12,11 @@ ask() {
   local end=$((SECONDS + seconds)) code
   until
     : >"$files/answer"
+    # All users of a machine see the arguments of its processes, so the token is in a file.
+    [[ -z ${QSS_TOKEN_FILE:-} ]] || printf 'Authorization: Bearer %s' "$(<"$QSS_TOKEN_FILE")" >"$files/token"
     curl --no-progress-meter --fail-with-body --path-as-is --get --max-time "$seconds" \
       --output "$files/answer" --dump-header "$files/headers" \
-      ${QSS_TOKEN_FILE:+--header "Authorization: Bearer $(cat "$QSS_TOKEN_FILE")"} \
+      ${QSS_TOKEN_FILE:+--header "@$files/token"} \
       ${QSS_POSITION:+--data-urlencode "positionBound=$QSS_POSITION"} "$@"
   do
     code=$? # 7 to 56: refused, cut, or no answer in time.

@@ -87,12 +87,12 @@ class ReadsServed(Answer, frozen=True, kw_only=True):
     """The reads that a pod has answered since its process began (`is_read`).
 
     `seconds` is the sum of their latencies. `within` counts the reads whose latency was at most a
-    bound: the bounds are texts, in seconds.
+    bound, by the bounds in seconds.
     """
 
     count: int
     seconds: float
-    within: dict[str, int]
+    within: dict[float, int]
 
 
 _ROUTES_OF_ROWS = (

@@ -57,8 +57,8 @@ class RequestMetrics(Collector):
         """The requests so far that read rows."""
         found = [numbers for route, numbers in self._routes.items() if is_read(*route)]
         columns = ([one.buckets[place] for one in found] for place in range(len(_BOUNDS)))
-        within = dict(zip(_BOUNDS, accumulate(map(sum, columns)), strict=True))
-        count = within.pop(_BOUNDS[-1])
+        *sums, count = accumulate(map(sum, columns))
+        within = dict(zip(_BUCKETS_S, sums, strict=True))
         seconds = sum(one.seconds for one in found)
         return ReadsServed(count=count, seconds=seconds, within=within)
 

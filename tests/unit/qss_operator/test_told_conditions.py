@@ -1,8 +1,15 @@
-"""Pods are told the published conditions: once for each change, and nothing waits for them."""
+"""Pods are told the published conditions: for each change and each minute; nothing waits for it."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+import msgspec
+import pytest
 
 from qss_core.errors import PathNotFoundError, UnreachableError
-from qss_core.model import Ordinal
+from qss_core.model import Ordinal, PodAddress
 from qss_core.wire.conditions import TellConditionsRequest
+from qss_operator.planning.model import Observation
 from qss_operator.reconcile import StoreReconciler
 from qss_testing.fakes.control_world import World, resource_of
 from qss_testing.fakes.simulated_pod import STORE
@@ -78,25 +85,74 @@ async def test_a_pod_that_does_not_take_them_hinders_nothing_and_is_told_twice_a
     for _ in range(120):
         world.seconds += 1.0
         assert await reconciler.run_round(), "settled"
-    assert [pod for pod, _ in world.told] == [PODS[0]] * 4
+    assert [pod for pod, _ in world.told].count(PODS[0]) == 4
     world.deaf.clear()
     await rounds(world, reconciler, 60)
-    assert len(world.told) == 5
+    assert [pod for pod, _ in world.told].count(PODS[0]) == 5
 
 
-async def test_a_round_waits_for_one_pod_that_does_not_answer() -> None:
-    away = UnreachableError("away")
-    world = World(resource=resource_of(), deaf={PODS[0]: away, PODS[1]: away})
+async def test_what_a_paused_operator_told_later_lasts_for_a_minute() -> None:
+    world = World(resource=resource_of())
     reconciler = await settled(world)
-    assert last_of(world, PODS[2])
-    world.told.clear()
-    world.seconds += 30.0
-    for pod in PODS[:2]:
+    late = TellConditionsRequest(store_id=world.resource.store_id, conditions=())
+    world.told.extend((pod, late) for pod in PODS)
+    await rounds(world, reconciler, 60)
+    for pod in PODS:
+        assert members(last_of(world, pod)) == as_published(world)
+    before = len(world.told)
+    await rounds(world, reconciler, 30)
+    assert len(world.told) == before
+
+
+@dataclass
+class SlowWorld(World):
+    """Pods that answer when all others have been told, too."""
+
+    waiting: int = 0
+    at_once: int = 0
+
+    async def tell_conditions(self, pod: PodAddress, request: TellConditionsRequest) -> None:
+        self.waiting += 1
+        await asyncio.sleep(0)
+        self.at_once = max(self.at_once, self.waiting)
+        self.waiting -= 1
+        await super().tell_conditions(pod, request)
+
+
+async def test_a_round_waits_for_all_pods_together_and_not_for_one_after_the_other() -> None:
+    away = UnreachableError("away")
+    world = SlowWorld(resource=resource_of(), deaf={PODS[0]: away})
+    await settled(world)
+    assert world.at_once == len(PODS)
+    assert last_of(world, PODS[1]) == last_of(world, PODS[2])
+
+
+@dataclass
+class BrokenWorld(World):
+    """A world in which rounds meet an error once `is_broken`."""
+
+    is_broken: bool = False
+
+    async def keep(self, observation: Observation) -> None:
+        await super().keep(observation)
+        if self.is_broken:
+            raise RuntimeError("a bug")
+
+
+async def test_conditions_are_told_also_when_rounds_fail() -> None:
+    world = BrokenWorld(resource=resource_of())
+    reconciler = await settled(world)
+    assert world.resource.status is not None
+    told = world.resource.status.conditions or ()
+    changed = tuple(
+        msgspec.structs.replace(one, message="the operator met an error") for one in told
+    )
+    status = msgspec.structs.replace(world.resource.status, conditions=changed)
+    world.resource = replace(world.resource, status=status)
+    world.is_broken = True
+    with pytest.raises(RuntimeError, match="a bug"):
         await reconciler.run_round()
-        assert [told for told, _ in world.told] == [pod]
-        world.told.clear()
-    await reconciler.run_round()
-    assert world.told == []
+    assert members(last_of(world, PODS[1])) == as_published(world)
 
 
 async def test_a_pod_of_a_version_without_the_message_is_told_once_in_its_life() -> None:

@@ -102,8 +102,9 @@ def test_a_variable_of_a_type_that_is_not_known_is_named_and_the_others_are_list
     assert found["ports"]["reason"] == said
     code, out, _ = run(tmp_path, "--print-stores")
     assert (code, out.count("kind: "), "ports" in out) == (0, 2, False)
-    code, _, err = run(tmp_path, "--store", "s", "--url", "http://127.0.0.1:9", "--part", "ports")
-    assert (code, err.strip().endswith(said)) == (2, True)
+    for option in ("--part", "--variable", "--side"):
+        code, _, err = run(tmp_path, "--store", "s", "--url", "http://127.0.0.1:9", option, "ports")
+        assert (code, err.strip().endswith(said)) == (2, True)
 
 
 def test_a_damaged_file_is_named_and_the_rest_is_listed(tmp_path: Path, run: Run) -> None:

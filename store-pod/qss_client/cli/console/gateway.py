@@ -205,6 +205,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         text = self.headers.get("Content-Length", "0")
-        if not text.isdigit() or int(text) > _BODY_BYTES_MAX:
+        if not (text.isascii() and text.isdigit()) or int(text) > _BODY_BYTES_MAX:
             raise TooLargeError(f"a request has up to {_BODY_BYTES_MAX} bytes")
         return self.rfile.read(int(text))

@@ -73,7 +73,7 @@ def _reads_of(pod: PodSample) -> ReadsServed | None:
     return ReadsServed(
         count=int(pod.metrics.total("qss_request_seconds_count", _is_read)),
         seconds=pod.metrics.total("qss_request_seconds_sum", _is_read),
-        within={str(bound): int(count) for bound, count in within.items() if isfinite(bound)},
+        within={bound: int(count) for bound, count in within.items() if isfinite(bound)},
     )
 
 
@@ -99,9 +99,9 @@ def _reads(
 
 def _bound_of(before: ReadsServed, now: ReadsServed, reads: int) -> float | None:
     """The least bound of the histogram that 99 of 100 reads kept, in ms; None if there is none."""
-    for bound in sorted(now.within, key=float):
+    for bound in sorted(now.within):
         if now.within[bound] - before.within.get(bound, 0) >= _SHARE * reads:
-            return round(float(bound) * 1000, 3)
+            return round(bound * 1000, 3)
     return None
 
 

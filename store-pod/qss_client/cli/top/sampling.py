@@ -12,7 +12,7 @@ from qss_client.http.sync_http import SyncHttp
 from qss_client.kube.connection import ConnectionOptions
 from qss_client.reads.routing.replica_choice import newer_of
 from qss_core.errors import PathNotFoundError, StoreError
-from qss_core.model import PodName
+from qss_core.model import PodName, StoreId
 from qss_core.wire.discovery import (
     Lags,
     LoggedBatch,
@@ -73,7 +73,8 @@ class Sampler:
         self._connection = connection
         self._metrics_urls = metrics_urls
         self._clock = clock
-        self._after = 0
+        self._after = 0  # The last sequence of the store `_counted`, which may be made again.
+        self._counted: StoreId | None = None
         self._answering: tuple[str, ...] = ()  # The pod that told the routes last.
 
     def sample(self, known: StoreMetadata) -> StoreSample:
@@ -174,6 +175,8 @@ class Sampler:
         urls = [one.query for one, pod in there if pod.lags is not None][:1]
         if not self._connection.direct:
             urls = [self._connection.urls[0]]
+        if self._counted != metadata.definition.store_id:
+            self._counted, self._after = metadata.definition.store_id, 0
         after = self._after
         for url in urls:
             path = f"{_path('batches', metadata)}?after={after}"

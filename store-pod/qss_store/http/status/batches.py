@@ -38,9 +38,9 @@ class BatchesApi:
         after = sequence_after(given)
         if registry.is_active(0):
             writers = self._coordinator.writers.report().writers
-            recent = self._coordinator.recent.after(after)
-            seen = {one.sequence for one in recent}
-            earlier = await self._earlier.after(after, seen)
+            recent = self._coordinator.recent.after(0)
+            earlier = await self._earlier.after(after, {one.sequence for one in recent})
+            recent = tuple(one for one in recent if one.sequence > after)
             return json_response(StoreBatches(writers=writers, batches=recent, earlier=earlier))
         active = registry.address(registry.configuration(0).active)
         if scope_of(given) is Scope.LOCAL:

@@ -9,27 +9,30 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from qss_core.errors import StoreError
-from qss_core.model import Offset, PartitionId, Sequence
+from qss_core.model import Epoch, Offset, PartitionId, Sequence
 from qss_core.wire.discovery import LoggedBatch
 from qss_core.wire.messages import Decision, PartitionCommit, rows_of
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import decode_entry, encode_offset
+from qss_store.replication.entries import decode_entry, decode_head, encode_offset
 from qss_store.storage.engine import CHANGELOG
 from qss_store.transactions.commands import Commit, Decide, Kind, command_of
 
 BATCHES_MAX = 1000
-_ENTRIES_MAX = 10_000  # Looked at by one answer.
-_AT_ONCE = 25
+_ENTRIES_MAX = 10_000  # Looked at in one epoch.
+_SECONDS_MAX = 1.0  # A pod that passes the request on waits for two.
+_TURN_S, _ENTRIES_OF_A_TURN = 0.001, 25  # The decision of a batch with many chunks has a MiB.
 _KINDS = (Kind.DECIDE, Kind.COMMIT)
 _Run = tuple[str, int, int, int]
 
 
 class EarlierBatches:
-    """The newest batches in the log of partition 0; each one is read once."""
+    """The newest batches in the log of partition 0; the log is read once in an epoch."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
+        # What is kept is of this epoch: in a later one batches may be lost, or of another pod.
+        self._epoch: Epoch | None = None
         self._kept: dict[int, LoggedBatch] = {}
         self._floor = 0  # Batches up to this sequence were looked for, and are not again.
         self._looking = asyncio.Lock()
@@ -37,51 +40,75 @@ class EarlierBatches:
     async def after(self, sequence: int, known: Collection[int]) -> tuple[LoggedBatch, ...]:
         """The complete batches above a sequence that are not `known`, in order, up to 1000.
 
-        Call it on the coordinator. A log that cannot be read tells no batch.
+        `known` are all sequences that the coordinator has seen, whatever `sequence` is. Call it on
+        the coordinator. A log that cannot be read tells no batch.
         """
         async with self._looking:
-            if missing := self._missing(sequence, known):
-                found = await self._read(missing)
-                self._floor = max(self._floor, *(missing - found.keys()), 0)
-                kept = sorted((self._kept | found).items())
-                self._kept = dict(kept[-BATCHES_MAX:])
+            if missing := self._missing(known):
+                await self._look(missing)
         told = (one for number, one in self._kept.items() if number not in known)
         return tuple(one for one in told if one.sequence > sequence)
 
-    def _missing(self, sequence: int, known: Collection[int]) -> set[int]:
+    def _missing(self, known: Collection[int]) -> set[int]:
         """The sequences of complete batches that neither memory has."""
         replica = self._replica()
         coordinator = replica.machine.coordinator if replica else None
-        if coordinator is None:
+        if replica is None or coordinator is None:
             return set()
-        first = max(sequence, self._floor, coordinator.completed - BATCHES_MAX) + 1
+        if (epoch := replica.log.configuration.epoch) != self._epoch:
+            self._epoch, self._kept, self._floor = epoch, {}, 0
+        first = max(self._floor, coordinator.completed - BATCHES_MAX) + 1
         return {*range(first, coordinator.completed + 1)} - {*known} - self._kept.keys()
 
     def _replica(self) -> Replica | None:
         return self._pod.registry.replicas.get(PartitionId(0))
 
-    async def _read(self, missing: set[int]) -> dict[int, LoggedBatch]:
-        """The missing batches that the log has, from its end to the oldest of them."""
+    async def _look(self, missing: set[int]) -> None:
+        """Keeps the missing batches that the log has."""
         reading = BatchReading(missing)
-        replica = self._replica()
-        upper = replica.changelog.log.end if replica else 0
-        least = upper - _ENTRIES_MAX
-        # No replica is held while others have their turn: it may be closed meanwhile.
-        del replica
-        while upper > least and not reading.is_done:
+        if not await self._read(reading):
+            return  # The next request looks again.
+        self._floor = max(self._floor, *(missing - reading.found.keys()), 0)
+        kept = sorted((self._kept | reading.found).items())
+        self._kept = dict(kept[-BATCHES_MAX:])
+
+    async def _read(self, reading: "BatchReading") -> bool:
+        """Reads the log from its end for a second at most; False where its replica went away."""
+        until_s = self._pod.clock.monotonic_s() + _SECONDS_MAX
+        upper: Offset | None = None
+        left = _ENTRIES_MAX
+        while not reading.is_done and self._pod.clock.monotonic_s() < until_s:
             async with self._pod.turns:
-                if (replica := self._replica()) is None:
-                    break
-                lower = max(replica.changelog.log.start, least, upper - _AT_ONCE)
-                if lower >= upper:
+                replica = self._replica()
+                if replica is None or replica.log.configuration.epoch != self._epoch:
+                    return False
+                log = replica.changelog.log
+                upper = log.end if upper is None else upper
+                most = min(left, _ENTRIES_OF_A_TURN, upper - log.start)
+                if most <= 0:
                     break
                 try:
-                    reading.read(_entries(replica, Offset(lower), Offset(upper)))
+                    count = self._read_turn(replica, upper, most, reading)
                 except StoreError:
                     break  # A damaged entry: the replica says so elsewhere.
-                upper = lower
+                upper, left = Offset(upper - count), left - count
+                # No replica is held while others have their turn: it may be closed meanwhile.
                 del replica
-        return reading.found
+        return True
+
+    def _read_turn(
+        self, replica: Replica, upper: Offset, most: int, reading: "BatchReading"
+    ) -> int:
+        """Reads at least one entry below `upper`, and at most `most`; returns their number."""
+        clock = self._pod.clock
+        until_s = clock.monotonic_s() + _TURN_S
+        for count in range(1, most + 1):
+            data = replica.engine.get(CHANGELOG, encode_offset(upper - count))
+            if data is not None:
+                reading.read([data])
+            if reading.is_done or clock.monotonic_s() >= until_s:
+                return count
+        return most
 
 
 class BatchReading:
@@ -97,10 +124,9 @@ class BatchReading:
     def read(self, entries: Iterable[bytes]) -> None:
         """Reads further entries, newest first. Raises CorruptionError."""
         for data in entries:
-            entry = decode_entry(data)
-            if entry.kind not in _KINDS:
+            if decode_head(data).kind not in _KINDS:
                 continue
-            match command_of(entry).command:
+            match command_of(decode_entry(data)).command:
                 case Commit(commit=commit):
                     self._committed[commit.sequence] = _run_of(commit)
                     self.is_done |= commit.sequence < self._oldest
@@ -117,13 +143,8 @@ class BatchReading:
                 rows=rows_of(decision),
                 committed_at_ms=decision.wall_time_ms,
             )
+            self.is_done |= len(self.found) == len(self._missing)
 
 
 def _run_of(batch: Decision | PartitionCommit) -> _Run:
     return batch.writer, batch.generation, batch.writer_epoch, batch.batch
-
-
-def _entries(replica: Replica, lower: Offset, upper: Offset) -> list[bytes]:
-    """The entries of lower <= offset < upper, newest first."""
-    bounds = {"lower": encode_offset(lower), "upper": encode_offset(upper)}
-    return [data for _, data in replica.engine.scan(CHANGELOG, **bounds)][::-1]

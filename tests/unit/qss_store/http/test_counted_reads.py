@@ -24,5 +24,5 @@ def test_reads_are_counted_by_their_latency() -> None:
     metrics.seen("internal", "/state/get/{store}", 200, 1.0)
     reads = metrics.reads()
     assert (reads.count, reads.seconds) == (3, 10.0024)
-    bounds = ("0.0005", "0.001", "0.0025", "5.0")
+    bounds = (0.0005, 0.001, 0.0025, 5.0)
     assert [reads.within[bound] for bound in bounds] == [1, 1, 2, 2]

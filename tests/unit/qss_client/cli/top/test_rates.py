@@ -109,12 +109,12 @@ def test_rates_are_differences_by_the_time_between_the_samples(cluster: PodClust
 def test_without_metrics_the_reads_are_those_of_the_status(cluster: PodCluster) -> None:
     lags = {"0": lag(Role.ACTIVE, 1)}
 
-    def told(reads: int, seconds: float, within: dict[str, int]) -> PodSample:
+    def told(reads: int, seconds: float, within: dict[float, int]) -> PodSample:
         served = ReadsServed(count=reads, seconds=seconds, within=within)
         return replace(pod(0, lags), reads=served)
 
-    first = told(100, 1.0, {"0.0005": 90, "0.001": 100, "0.01": 100})
-    last = told(300, 1.2, {"0.0005": 285, "0.001": 299, "0.01": 300})
+    first = told(100, 1.0, {0.0005: 90, 0.001: 100, 0.01: 100})
+    last = told(300, 1.2, {0.0005: 285, 0.001: 299, 0.01: 300})
     (shown,) = shown_of(sample(cluster, 0.0, first), sample(cluster, 2.0, last)).pods
     assert (shown["readsPerSecond"], shown["readMs"], shown["readP99Ms"]) == (100.0, 1.0, 1.0)
     (again,) = shown_of(sample(cluster, 0.0, last), sample(cluster, 2.0, first)).pods
