@@ -85,8 +85,8 @@ planted: install ## Take each mend of a proven bug out, and damage the fast path
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_unlike $(WORDS)
 	@$(if $(WORDS),true,PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_fast_path)
 
-simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back
-	@PYTHONPATH=tests $(BIN)/python -m qss_simulation --seeds $(or $(SEEDS),$(if $(PLANTED),500,200)) --from $(or $(FROM),1) $(if $(REPLAY),--replay $(REPLAY)) $(if $(PLANTED),--planted '$(filter-out 1,$(PLANTED))')
+simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back, SCENARIOS=1 plays the scenarios under SEEDS=5 (SCENARIOS='words of a title')
+	@PYTHONPATH=tests $(BIN)/python -m qss_simulation --seeds $(or $(SEEDS),$(if $(SCENARIOS),5,$(if $(PLANTED),500,200))) --from $(or $(FROM),1) $(if $(REPLAY),--replay $(REPLAY)) $(if $(SCENARIOS),--scenarios "$(filter-out 1,$(SCENARIOS))") $(if $(PLANTED),--planted '$(filter-out 1,$(PLANTED))')
 
 bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

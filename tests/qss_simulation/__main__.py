@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from qss_simulation import planted
-from qss_simulation.scenarios.player import all_scenarios, play
+from qss_simulation.scenarios import seeds as scenarios
 from qss_simulation.story import Outcome, has_standbys, run_seed
 
 
 def main() -> int:
-    """Returns 1 where a seed failed, or found no bug."""
+    """Returns 1 where a seed failed, or found no bug, and 2 where no scenario has the words."""
     arguments = _arguments()
+    seeds: Sequence[int] = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.scenarios is not None:
+        return _play(arguments, seeds)
     if arguments.replay is not None:
         return _replay(arguments.replay)
-    if arguments.scenarios:
-        return _play(stops=arguments.stop)
     if arguments.planted is not None:
         return planted.run(arguments.seeds, arguments.planted, _say)
-    seeds: Sequence[int] = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.standbys:
         seeds = [seed for seed in seeds if has_standbys(seed)]
     return _run_all(seeds, stops=arguments.stop, traces=arguments.traces)
@@ -74,17 +74,16 @@ def _replay(seed: int) -> int:
     return int(outcome.failure is not None)
 
 
-def _play(*, stops: bool) -> int:
-    """Plays the scenarios of all files; returns 1 where one failed."""
-    failed = 0
-    for scenario in all_scenarios():
-        outcome = play(scenario)
-        if outcome.failure is not None:
-            failed += 1
-            _say(f"scenario {scenario.file}: {scenario.title}: {outcome.failure}")
-            if stops:
-                break
-    return int(failed > 0)
+def _play(arguments: argparse.Namespace, seeds: Sequence[int]) -> int:
+    """Plays scenarios under seeds, or one of the seeds with its trace."""
+    try:
+        found = scenarios.scenarios_with(arguments.scenarios)
+    except ValueError as error:
+        _say(str(error))
+        return 2
+    if arguments.replay is not None:
+        return int(scenarios.replay(found, arguments.replay, _say) > 0)
+    return int(scenarios.run(found, seeds, _say, stops=arguments.stop) > 0)
 
 
 def _say(text: str) -> None:
@@ -97,7 +96,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=200, help="the number of seeds; 200")
     parser.add_argument("--from", dest="first", type=int, default=1, help="the first seed; 1")
     parser.add_argument("--replay", type=int, help="run one seed, and print its trace")
-    parser.add_argument("--scenarios", action="store_true", help="play the scenarios")
+    parser.add_argument(
+        "--scenarios", metavar="WORDS", help="play the scenarios with these words in their titles"
+    )
     parser.add_argument("--standbys", action="store_true", help="only stores with standbys")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--traces", action="store_true", help="print the digest of each trace")

@@ -26,6 +26,7 @@ _NOT_SIMULATED = {
     "a log is cut by a few entries a round": "the log is cut, later",
     "an edited retention reaches no replica that runs": "a long log is no fault",
     "a repeat is logged again": "it costs space alone",
+    "fewer standbys hand the actives over": "a handover is no fault",
     "a take-over drops what others have read": "positions are not read",
     "a count is of rows that are not shown": "counts are not asked for",
     "a learner that takes entries is never told to copy": "no database fails while it is written",
@@ -47,7 +48,7 @@ def finding_seed(one: Plant, seeds: int) -> tuple[int, str] | None:
 
 def finding_scenario(one: Plant) -> str | None:
     """The first scenario that fails with the mend taken out, and how; None where none does."""
-    found = _FAILED_SCENARIO.search(_told(one, "--scenarios"))
+    found = _FAILED_SCENARIO.search(_told(one, "--scenarios", "", "--seeds", "1"))
     return found[1] if found else None
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from qss_simulation.scenarios.player import all_scenarios, play
 from qss_simulation.scenarios.script import Line, Scenario
+from qss_simulation.scenarios.seeds import scenarios_with
 from qss_testing.plants.planted import ROOT
 
 pytestmark = pytest.mark.long
@@ -60,3 +61,27 @@ def test_the_same_scenario_gives_the_same_trace() -> None:
 def test_a_line_that_does_not_hold_fails_its_scenario(line: str, why: str) -> None:
     scenario = Scenario("made", "up", "none", {}, (Line(1, line),))
     assert why in (play(scenario).failure or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "seed"),
+    [
+        ("a coordinator that had forgotten a decision drives it", 3),
+        ("a replica that has more than its active is kept", 5),
+        ("a new active shows what the one before has told", 2),
+        ("a pod that lost a partition hears of its next epoch, in which", 5),
+        ("a pod deletes a replica only in the epoch that the operator names", 4),
+        ("a standby that has yet to apply an entry shows no state as fresh", 2),
+        ("a reader goes on at a standby only with the state that it has seen", 2),
+        ("a new active answers when it has applied what was acknowledged before", 5),
+    ],
+)
+def test_a_scenario_holds_under_a_seed_that_once_led_elsewhere(words: str, seed: int) -> None:
+    (scenario,) = scenarios_with(words)
+    outcome = play(scenario, seed)
+    assert outcome.failure is None, outcome.failure
+
+
+def test_words_that_no_title_has_are_refused() -> None:
+    with pytest.raises(ValueError, match="no scenario has 'the moon' in its title: give words"):
+        scenarios_with("the moon")

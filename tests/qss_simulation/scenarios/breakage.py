@@ -248,33 +248,31 @@ class Breakage:
 
     def hand_over(self, partition: str, name: str) -> None:
         """Another operator publishes that a pod leads a partition; the old active stays in sync."""
-        self._lead(partition, name, lambda entry: entry.in_sync)
+        entry = self._stage.entry(partition)
+        self._publish(entry, active=Ordinal(self._stage.number(name)))
 
     def fail_over(self, partition: str, name: str) -> None:
         """Another operator publishes that a pod leads a partition in place of a lost active."""
-        self._lead(
-            partition,
-            name,
-            lambda entry: tuple(pod for pod in entry.in_sync if pod != entry.active),
+        entry = self._stage.entry(partition)
+        left = tuple(pod for pod in entry.in_sync if pod != entry.active)
+        self._publish(entry, active=Ordinal(self._stage.number(name)), in_sync=left)
+
+    def leave_out(self, name: str, partition: str) -> None:
+        """Another operator publishes that a pod has no replica of a partition."""
+        entry, number = self._stage.entry(partition), self._stage.number(name)
+        self._publish(
+            entry,
+            in_sync=tuple(pod for pod in entry.in_sync if pod != number),
+            replicas=tuple(pod for pod in entry.replicas if pod != number),
         )
 
-    def _lead(
-        self,
-        partition: str,
-        name: str,
-        in_sync: Callable[[PartitionConfiguration], tuple[Ordinal, ...]],
-    ) -> None:
-        status, entry = self._stage.status, self._stage.entry(partition)
-        taken = structs.replace(
-            entry,
-            epoch=Epoch(entry.epoch + 1),
-            active=Ordinal(self._stage.number(name)),
-            in_sync=in_sync(entry),
-        )
-        changed = tuple(
+    def _publish(self, entry: PartitionConfiguration, **changed: object) -> None:
+        status = self._stage.status
+        taken = structs.replace(entry, epoch=Epoch(entry.epoch + 1), **changed)
+        entries = tuple(
             taken if one.partition == entry.partition else one for one in status.assignment or ()
         )
-        self._world.api.edit_status(structs.replace(status, assignment=changed))
+        self._world.api.edit_status(structs.replace(status, assignment=entries))
 
     def edit(self, what: str, value: str) -> None:
         spec: StoreSpec = self._world.spec
@@ -362,6 +360,7 @@ LINES: dict[str, str] = {
     r"another operator raises all epochs": "raise_epochs",
     r"another operator hands (\d) over to (.+)": "hand_over",
     r"another operator fails (\d) over to (.+)": "fail_over",
+    r"another operator leaves (.+) out of (\d)": "leave_out",
     r"edit (standbys|replicas|format|retention) to (\S+)": "edit",
     r"edit the pods' template": "template",
     r"accept the loss of (\d)": "accept_loss",

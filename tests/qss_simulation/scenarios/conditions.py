@@ -119,6 +119,11 @@ class Conditions:
         process = self._world.processes[self._stage.host(name)]
         return all(one.migration is None for one in process.pod.report().replicas)
 
+    def shows(self, name: str, sequence: str, partition: str) -> bool:
+        """Whether readers of a pod's replica see this sequence: so many batches."""
+        process = self._world.processes.get(self._stage.host(name))
+        return process is not None and process.shown_sequence(int(partition)) == int(sequence)
+
     def is_migrated(self) -> bool:
         return self._world.is_migrated()
 
@@ -154,6 +159,7 @@ CONDITIONS: dict[str, str] = {
     rf"the disk of {_HOST} syncs": "syncs",
     r"actives show what is acknowledged": "actives_show_all",
     rf"{_HOST} reports no migration": "reports_no_migration",
+    rf"{_HOST} shows (\d+) batch(?:es)? in (\d)": "shows",
     r"all rows have the format": "is_migrated",
     r"(\d+) batches are acknowledged": "acknowledged",
 }

@@ -235,6 +235,13 @@ STANDBY_PLANTS = (
         f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
     ),
     Plant.of(
+        "fewer standbys hand the actives over",
+        f"{_MEMBERSHIP}/moves.py",
+        "    if is_same or len(entry.replicas) > copies:\n",
+        "    if True:\n",
+        f"{_MOVES}::test_the_actives_stay_where_fewer_standbys_are_asked_for",
+    ),
+    Plant.of(
         "a pod on a cordoned node gets a new replica",
         "operator/qss_operator/planning/placement.py",
         "        is_closed = [pod not in self.open for pod in pods]",

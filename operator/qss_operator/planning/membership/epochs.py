@@ -20,7 +20,7 @@ from qss_operator.planning.membership.failover import (
     successor_of,
 )
 from qss_operator.planning.membership.handover import handed_over
-from qss_operator.planning.membership.moves import moved, targets_of
+from qss_operator.planning.membership.moves import moved, targets_of, with_active_last
 from qss_operator.planning.membership.restarts import NextRestart, next_restart
 from qss_operator.planning.membership.standby_state import leaving_pods
 from qss_operator.planning.model import Observation, replica_of
@@ -60,7 +60,10 @@ def next_configurations(
             if found[number] is entry and number not in unclear
         }
         found |= moved(observation, calm, targets_of(observation, entries, restart))
-    return tuple(found[number] for number in sorted(found))
+    copies = 1 + observation.resource.spec.effective_standbys
+    return tuple(
+        with_active_last(entries[number], one, copies) for number, one in sorted(found.items())
+    )
 
 
 def _next(

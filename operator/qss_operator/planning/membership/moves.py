@@ -2,7 +2,8 @@
 
 A move adds a learner, waits until it is in sync, hands the active over where it has to go, and then
 removes the replica that is no longer wanted. Nothing is remembered between rounds: of a partition
-with more replicas than the spec asks for, the first ones are those that go.
+with more replicas than the spec asks for, the first ones are those that go. While it has no more,
+its active is the last one.
 """
 
 from collections import Counter
@@ -167,6 +168,24 @@ def as_if_done(
     return Placement(partition=entry.partition, active=active, replicas=replicas)
 
 
+def with_active_last(
+    before: PartitionConfiguration, entry: PartitionConfiguration, copies: int
+) -> PartitionConfiguration:
+    """The next configuration, with a changed active or changed replicas in their order.
+
+    The active is the last replica, unless a move is under way: where fewer than these `copies` are
+    asked for later, the first ones go, and the active stays.
+    """
+    is_same = (entry.active, entry.replicas) == (before.active, before.replicas)
+    if is_same or len(entry.replicas) > copies:
+        return entry
+    return replace(entry, replicas=_active_last(entry.replicas, entry.active))
+
+
+def _active_last(pods: Iterable[Ordinal], active: Ordinal) -> tuple[Ordinal, ...]:
+    return tuple(sorted(pods, key=lambda pod: pod == active))
+
+
 def _with_pin(placement: Placement, pins: Mapping[PartitionId, Ordinal]) -> Placement:
     """The placement with its active on the pod that is chosen for it."""
     pod = pins.get(placement.partition)
@@ -299,8 +318,8 @@ def _with_learners(
     going = [pod for pod in entry.replicas if pod not in target.replicas]
     staying = [pod for pod in entry.replicas if pod in target.replicas]
     ordered = [
-        *sorted(going, key=lambda pod: pod == entry.active),
-        *sorted(staying, key=lambda pod: pod == entry.active),
+        *_active_last(going, entry.active),
+        *_active_last(staying, entry.active),
         *added,
     ]
     return _next(entry, replicas=tuple(ordered))

@@ -353,7 +353,7 @@ def test_a_partition_with_fewer_replicas_than_the_spec_asks_for_gets_learners() 
     sole = replace(LED_BY_A, in_sync=(A,), replicas=(A,))
     empty = replace(report(B), replicas=())
     found = following(report(A, sole), empty, held=sole)
-    assert found == replace(sole, epoch=Epoch(5), replicas=(A, B))
+    assert found == replace(sole, epoch=Epoch(5), replicas=(B, A))
     assert following(report(A, sole), empty, held=sole, standbys=0) == sole
     assert following(report(A, sole), held=sole) == sole, "B does not answer"
     behind = report(A, sole, state="behind", completed=9)

@@ -153,6 +153,20 @@ def test_no_more_moves_than_the_new_pods_need() -> None:
     assert [one.active for one in moves] == [3, 3, 3]
 
 
+def test_the_actives_stay_where_fewer_standbys_are_asked_for() -> None:
+    """Also those that were handed over meanwhile, as by restarts."""
+    world = running(replicas=3, standbys=0, partitions=6)
+    ask_for(world, replicas=3, standbys=2, partitions=6)
+    world.settle()
+    world.template = 1
+    world.settle(_ROUNDS)
+    kept = [(one.active, one.epoch + 1) for one in assignment_of(world)]
+    ask_for(world, replicas=3, standbys=0, partitions=6)
+    world.settle()
+    assert [(one.active, one.epoch) for one in assignment_of(world)] == kept
+    check_placed(world)
+
+
 def test_a_few_replicas_are_copied_at_the_same_time() -> None:
     world = running(replicas=1, partitions=12)
     rebalance = RebalanceSpec(max_warmup_replicas=3)
