@@ -18,7 +18,9 @@ from qss_spark.session import SHORT_RUN, local_session
 
 def main() -> None:
     """Runs the query through the files that are there."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("lines", help="a directory of text files")
     parser.add_argument("checkpoint", help="the directory in which the query keeps its state")
     parser.add_argument("--url", help="by default the store is found by its name on this machine")

@@ -3,13 +3,22 @@
 import ast
 import shlex
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
+from qss_client.cli.console.command import kubectl_options
+from qss_client.cli.console.gateway import gateway
+from qss_client.cli.options import Place
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import KeyNotFoundError
 from qss_testing.console.browser import chromium, opened
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.guarded import READER, guarded, rights
 from qss_testing.pods.pod_process import PodCluster
 
 pytestmark = pytest.mark.long
@@ -49,3 +58,68 @@ def test_what_a_link_gives_to_copy_runs_nothing_else(browser: Browser, tmp_path:
             called = [ast.unparse(one.func) for one in calls]
             assert called.count("print") == 1, program
             assert {*called} <= {"Store", "ReadOptions", "print", f"store.{given['kind']}"}
+
+
+def test_texts_of_a_page_behind_qss_console_lead_to_the_pod(
+    browser: Browser, tmp_path: Path
+) -> None:
+    token = make_token(READER)
+    with (
+        Reviewer(rights()) as reviewer,
+        guarded(tmp_path, reviewer) as cluster,
+        closing(SyncHttp(token)) as http,
+    ):
+        for kubectl, start, behind in (
+            ([], "qss get words k ", f"--url {cluster.url} --token-file TOKEN_FILE"),
+            (["-n", "shop"], "kubectl qss get words k ", "-n shop"),
+        ):
+            with (
+                gateway(http, cluster.url, 10.0, kubectl) as address,
+                opened(browser, address) as watched,
+            ):
+                page = watched.page
+                expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+                page.evaluate("location.hash = '#/ask?kind=get&key=k'")
+                expect(page.get_by_role("alert")).to_contain_text("The key is not in the store")
+                curl, command, program = page.locator(".snippet pre").all_inner_texts()
+                assert command == start + behind
+                # The listener takes no token; the pod does.
+                url = shlex.split(curl)[2]
+                with pytest.raises(KeyNotFoundError):
+                    http.request("GET", url, timeout_s=10.0)
+                assert url.startswith(cluster.url)
+                assert f'Store("{cluster.url}", "words"' in program
+                assert ("direct=False" in program) == bool(kubectl)
+                watched.check()
+
+
+def test_the_options_of_kubectl_are_those_of_the_command() -> None:
+    place = Place(
+        None, Path(), None, None, is_on_kubernetes=False, context=None, service_account="default"
+    )
+    assert kubectl_options("words", place) == []
+    there = replace(place, is_on_kubernetes=True)
+    assert kubectl_options("shop/words", there) == ["-n", "shop"]
+    given = replace(
+        there,
+        namespace="shop",
+        context="c",
+        kubeconfig="k",
+        service_account="reader",
+        token_file=Path("t"),
+        ca_file=Path("ca.crt"),
+    )
+    assert kubectl_options("words", given) == [
+        "-n",
+        "shop",
+        "--context",
+        "c",
+        "--kubeconfig",
+        "k",
+        "--token-file",
+        "t",
+        "--ca-file",
+        "ca.crt",
+        "--service-account",
+        "reader",
+    ]

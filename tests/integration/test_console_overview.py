@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from qss_core.model import Epoch
 from qss_testing.console.browser import chromium, opened
@@ -16,6 +16,14 @@ from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import Record, Writer
 
 pytestmark = pytest.mark.long
+
+LINES = """cell => {
+  const range = document.createRange();
+  const text = cell.firstChild;
+  range.setStart(text, 0);
+  range.setEnd(text, text.data.split(" ")[0].length);
+  return new Set([...range.getClientRects()].map(one => one.top)).size;
+}"""
 
 # Notes the texts that are drawn on canvases; those of the axis of times have a colon.
 NOTE_TEXTS = """window.drawn = new Set();
@@ -122,6 +130,20 @@ def test_conditions_are_shown_with_the_bad_ones_first(
         expect(page.get_by_text("1 of 2 is served")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         watched.check()
+
+
+def test_words_and_times_of_writers_are_not_broken(browser: Browser, cluster: PodCluster) -> None:
+    with Writer(cluster.url, cluster.store, "load-" + "flights-of-a-long-year-" * 4 + "2013"):
+        pass
+    for width in (360, 2560):
+        size: ViewportSize = {"width": width, "height": 900}
+        with opened(browser, f"{cluster.url}/console/#/overview", viewport=size) as watched:
+            cells = watched.page.get_by_role("region", name="Table of writers").locator("td")
+            expect(cells.nth(1)).to_contain_text("open, silent")
+            for cell in (cells.nth(1), cells.nth(3)):
+                assert cell.evaluate(LINES) == 1, (width, cell.inner_text())
+            assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            watched.check()
 
 
 def test_times_of_the_day_follow_the_choice(browser: Browser, cluster: PodCluster) -> None:

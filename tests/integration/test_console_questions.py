@@ -200,7 +200,9 @@ def test_odd_keys_and_large_values_are_shown(browser: Browser, tmp_path: Path) -
         with Writer(cluster.url, cluster.store) as job:
             many = [Record(f"p{number:03}", number) for number in range(101)]
             odd = [Record(" a  b\nc ", 1), Record("huge", "x" * 150_000)]
-            job.write([*many, *odd])
+            wide = {f"m{number:02}": number for number in range(30)}
+            job.write([*many, *odd, Record("wide", wide)])
+            job.write([Record(f"r{number:04}", number) for number in range(1001)])
         with opened(browser, f"{cluster.url}/console/#/ask?kind=range&to=b") as watched:
             page = watched.page
             rows = page.get_by_role("region", name="Rows").locator("tbody tr")
@@ -212,6 +214,12 @@ def test_odd_keys_and_large_values_are_shown(browser: Browser, tmp_path: Path) -
             expect(panel).to_contain_text(re.compile("The first 100.000 of 150"))
             page.get_by_role("button", name="Show all").click()
             assert len(panel.inner_text()) > 150_000
+            page.goto(f"{cluster.url}/console/#/ask?kind=many&keys=wide%0Anone")
+            expect(page.get_by_role("tabpanel")).to_contain_text("The first 24 of 34 columns")
+            expect(page.get_by_text("1 row from 1 partition, 1 key absent")).to_be_visible()
+            page.goto(f"{cluster.url}/console/#/ask?kind=prefix&prefix=r&limit=5000")
+            expect(page.get_by_text(re.compile("The first 1.000 of 1.001 rows"))).to_be_visible()
+            expect(rows).to_have_count(1000)
             page.goto(f"{cluster.url}/console/#/live?mode=prefix&of=p")
             expect(rows).to_have_count(100)
             expect(page.get_by_text("The first 100 rows; more are there")).to_be_visible()

@@ -110,6 +110,11 @@ def test_the_wheel_has_typed_packages_and_the_resource(dist: Path, wheel: Path) 
         names = set(archive.namelist())
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert "qss_operator/queryablestatestores.yaml" in names
+    # `qss demo` runs them.
+    jobs = {file.name for file in (ROOT / "spark-jobs" / "jobs").iterdir() if file.is_file()}
+    assert {name for name in names if name.startswith("qss_spark/jobs/")} == {
+        f"qss_spark/jobs/{name}" for name in jobs
+    }
     assert {name.partition("/")[0] for name in names} - {
         f"queryable_state-{VERSION}.dist-info"
     } == {*PACKAGES}

@@ -100,7 +100,7 @@ class _WindowKeyMembers(Member, frozen=True):
 
 
 class WindowKeyQuery(_WindowKeyMembers, frozen=True, tag_field="type", tag="WindowKeyQuery"):
-    """The windows of a key that start in a range of time."""
+    """The windows of a key that start from `timeFrom` to `timeTo`; both are needed, as in Kafka."""
 
 
 class TimestampedWindowKeyWithHeadersQuery(

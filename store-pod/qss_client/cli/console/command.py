@@ -12,7 +12,7 @@ import typer
 from qss_client.addresses import local_stores
 from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.console.gateway import gateway
-from qss_client.cli.options import connection_of, limits_of
+from qss_client.cli.options import Place, connection_of, limits_of
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, PathNotFoundError, StoreError
 from qss_core.text import listed
@@ -44,7 +44,7 @@ def console(
             if place.is_on_kubernetes:
                 _wait("forwards the port")
             return
-        with gateway(http, url, reached.timeout_s) as address:
+        with gateway(http, url, reached.timeout_s, kubectl_options(name, place)) as address:
             _show(address, no_browser=no_browser)
             _wait("passes the requests of the page on, with your token")
 
@@ -61,6 +61,25 @@ def _only_store(reached: Reaching) -> str:
         there = f"one of {listed(stores)}" if stores else f"there is none in {place.state_dir}"
         raise MalformedRequestError(f"name the store: {there}")
     return stores[0]
+
+
+def kubectl_options(store: str, place: Place) -> list[str]:
+    """The options by which `kubectl qss` finds the store; none where it is not on Kubernetes.
+
+    store: NAMESPACE/STORE, or STORE where the place has the namespace.
+    """
+    if not place.is_on_kubernetes:
+        return []
+    given = (
+        ("-n", place.namespace or store.partition("/")[0]),
+        ("--context", place.context),
+        ("--kubeconfig", place.kubeconfig),
+        ("--token-file", place.token_file),
+        ("--ca-file", place.ca_file),
+    )
+    account = place.service_account
+    options = [word for name, value in given if value for word in (name, str(value))]
+    return options if account == "default" else [*options, "--service-account", account]
 
 
 def _with_console(http: SyncHttp, urls: Iterable[str], timeout_s: float) -> str:

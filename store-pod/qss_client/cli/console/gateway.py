@@ -6,7 +6,7 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -38,12 +38,16 @@ _OF_THE_CONNECTION = frozenset(("connection", "content-length", "date", "transfe
 
 
 @contextmanager
-def gateway(http: SyncHttp, url: str, timeout_s: float) -> Iterator[str]:
+def gateway(
+    http: SyncHttp, url: str, timeout_s: float, kubectl: Sequence[str] = ()
+) -> Iterator[str]:
     """Listens on the loopback inside the block; yields the address to open, with a code.
 
-    http: asks the pod at `url`, with the caller's credentials.
+    http: asks the pod at `url`, with the caller's credentials. kubectl: the options by which
+    `kubectl qss` finds the store; with `url` they go into the texts that the page gives to copy,
+    since this listener takes no token.
     """
-    server = _Server(http, url, timeout_s)
+    server = _Server(http, url, timeout_s, kubectl)
     thread = threading.Thread(target=server.serve_forever, name="console", daemon=True)
     thread.start()
     try:
@@ -57,10 +61,11 @@ def gateway(http: SyncHttp, url: str, timeout_s: float) -> Iterator[str]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, http: SyncHttp, url: str, timeout_s: float) -> None:
+    def __init__(self, http: SyncHttp, url: str, timeout_s: float, kubectl: Sequence[str]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self._http = http
         self._url = url
+        self._kubectl = list(kubectl)
         self._timeout_s = timeout_s
         self._session = secrets.token_urlsafe(32)
         self._unused: str | None = secrets.token_urlsafe(32)
@@ -94,13 +99,17 @@ class _Server(ThreadingHTTPServer):
         return self._unused
 
     def redeem(self, code: bytes) -> bytes:
-        """The session, for the code. Raises ForbiddenError for another one, and the second time."""
+        """The session and the store's place, for the code.
+
+        Raises ForbiddenError for another code, and the second time.
+        """
         with self._redeeming:
             unused = self._unused
             if unused is None or not hmac.compare_digest(code, unused.encode()):
                 raise ForbiddenError("the code was used or is wrong: run `qss console` again")
             self._unused = None
-        return json.dumps({"session": self._session}).encode()
+        told = {"session": self._session, "pod": self._url, "kubectl": self._kubectl}
+        return json.dumps(told).encode()
 
     def check(self, authorization: str | None) -> None:
         """Raises UnauthenticatedError where the page does not show the session."""

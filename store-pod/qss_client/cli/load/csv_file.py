@@ -43,7 +43,12 @@ class CsvFile:
         self._file.close()
 
     def _header(self) -> tuple[str, ...]:
-        names = tuple(self._open({}).schema.names)
+        try:
+            names = tuple(self._open({}).schema.names)
+        except UnicodeDecodeError as error:
+            raise MalformedRequestError(
+                f"the header of {self._path.name} is no UTF-8: save the file as UTF-8"
+            ) from error
         self._file.seek(0)
         self._refused.clear()
         if len({*names}) < len(names):

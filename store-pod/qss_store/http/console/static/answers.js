@@ -7,6 +7,7 @@ import { Marked, count, duration, isTimeColumn, plural, time } from "./shown.js"
 
 const COLUMNS_MAX = 24;
 const JSON_SHOWN = 100000;
+const ROWS_SHOWN = 1000; // The page draws them anew each second; with 10 000 it hangs.
 
 // The answer of any request in one form: {rows, partitions: [[number, part]], cursor, scalar}.
 export function normalized(answer) {
@@ -33,15 +34,14 @@ const isObject = (value) => value !== null && typeof value === "object" && !Arra
 
 // The columns of rows; members of values that are JSON objects become columns of their own, in the place of the value.
 function columnsOf(rows) {
-  const names = new Set(rows.slice(0, 200).flatMap((row) => Object.keys(row)));
-  const members = new Set(rows.slice(0, 200).flatMap((row) => (isObject(row.value) ? Object.keys(row.value) : [])));
+  const names = new Set(rows.flatMap((row) => Object.keys(row)));
+  const members = new Set(rows.flatMap((row) => (isObject(row.value) ? Object.keys(row.value) : [])));
   const hasOther = rows.some((row) => "value" in row && !isObject(row.value));
-  const columns = [...names].flatMap((name) => {
+  return [...names].flatMap((name) => {
     if (name !== "value") return [[name, (row) => row[name]]];
     const own = hasOther ? [[name, (row) => (isObject(row.value) ? undefined : row.value)]] : [];
     return [...own, ...[...members].map((member) => [`value.${member}`, (row) => (isObject(row.value) ? row.value[member] : undefined)])];
   });
-  return columns.slice(0, COLUMNS_MAX);
 }
 
 export function cell(name, value) {
@@ -56,11 +56,13 @@ const TABS = { table: "Table", time: "On a time axis", json: "JSON", parts: "Par
 export function Answer({ answer }) {
   const [wanted, setTab] = useState("table");
   const found = normalized(answer);
-  const hasTimes = spansOf(found.rows).length > 0;
+  const shown = found.rows.slice(0, ROWS_SHOWN);
+  const hasTimes = spansOf(shown).length > 0;
   const hasHow = found.partitions.some(([, part]) => part.executionInfo);
   const tabs = Object.keys(TABS).filter((name) => (name !== "time" || hasTimes) && (name !== "how" || hasHow) && (name !== "parts" || found.partitions.length));
   const tab = tabs.includes(wanted) ? wanted : "table";
   const failed = found.partitions.filter(([, part]) => part.failure);
+  const absent = answer.data.results?.filter((one) => one.status === "ABSENT").length ?? 0;
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
@@ -69,13 +71,14 @@ export function Answer({ answer }) {
     document.getElementById(`tab-${next}`)?.focus();
   };
   return html`
-    <p role="status">${plural(found.rows.length, "row")} from ${plural(found.partitions.length || 1, "partition")} in ${duration(answer.ms)}</p>
+    <p role="status">${plural(found.rows.length - absent, "row")} from ${plural(found.partitions.length || 1, "partition")}${absent ? `, ${plural(absent, "key")} absent,` : ""} in ${duration(answer.ms)}</p>
     ${failed.map(([number, { failure }]) => html`<p class="failure" role="alert">Partition ${number} did not answer: ${failure.message} (${failure.reason}).</p>`)}
     <div class="tabs" role="tablist" onKeyDown=${move}>${tabs.map((name) => html`
       <button role="tab" id=${`tab-${name}`} aria-selected=${name === tab ? "true" : "false"} aria-controls="answer-panel" tabindex=${name === tab ? 0 : -1} onClick=${() => setTab(name)}>${TABS[name]}</button>`)}</div>
     <div role="tabpanel" id="answer-panel" aria-labelledby=${`tab-${tab}`}>
-      ${tab === "table" && html`<${Table} rows=${found.rows} />`}
-      ${tab === "time" && html`<${Timeline} rows=${found.rows} />`}
+      ${["table", "time"].includes(tab) && found.rows.length > ROWS_SHOWN && html`<p class="quiet">The first ${count(ROWS_SHOWN)} of ${count(found.rows.length)} rows; JSON has all of them.</p>`}
+      ${tab === "table" && html`<${Table} rows=${shown} />`}
+      ${tab === "time" && html`<${Timeline} rows=${shown} />`}
       ${tab === "json" && html`<${Json} key=${answer.ms} data=${answer.data} />`}
       ${tab === "parts" && html`<${Parts} partitions=${found.partitions} />`}
       ${tab === "how" && found.partitions.map(([number, part]) => part.executionInfo && html`<${Waterfall} key=${number} number=${number} part=${part} />`)}
@@ -93,9 +96,11 @@ function Json({ data }) {
 
 export function Table({ rows, changed = () => "" }) {
   if (!rows.length) return html`<p class="quiet">No rows.</p>`;
-  const columns = columnsOf(rows);
+  const all = columnsOf(rows);
+  const columns = all.slice(0, COLUMNS_MAX);
   const isNumber = (name, get) => !isTimeColumn(name) && rows.every((row) => ["number", "bigint", "undefined"].includes(typeof get(row)));
   return html`
+    ${all.length > COLUMNS_MAX && html`<p class="quiet">The first ${COLUMNS_MAX} of ${all.length} columns.</p>`}
     <div class="scroll" tabindex="0" role="region" aria-label="Rows"><table>
       <thead><tr>${columns.map(([name, get]) => html`<th class=${isNumber(name, get) ? "num" : ""}>${name.replace(/^value\./, "")}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr class=${changed(row)}>${columns.map(([name, get]) => html`<td class=${isNumber(name, get) ? "num" : ""}><${Marked} text=${cell(name, get(row))} /></td>`)}</tr>`)}</tbody>

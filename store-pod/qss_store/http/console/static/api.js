@@ -2,6 +2,8 @@
 // The token is kept in this module alone: it is in no address, no cookie and no storage.
 
 let token = "";
+// Where other programs find the store. Behind a program that forwards a port this is not the page's own address.
+let place = { origin: location.origin, kubectl: [] };
 const listeners = new Set();
 const TIMEOUT_MS = 15000;
 const POLLED = "It may be starting again; the page keeps asking.";
@@ -16,6 +18,7 @@ export class Failure extends Error {
 }
 
 export const hasToken = () => token !== "";
+export const placeOfStore = () => place;
 
 export function setToken(text) {
   token = text.trim().replace(/^Bearer\s+/i, "");
@@ -34,7 +37,10 @@ export async function redeemCode() {
   if (!code) return;
   history.replaceState(null, "", location.pathname + "#/overview");
   const answer = await fetch("session", { method: "POST", body: code });
-  if (answer.ok) setToken((await answer.json()).session);
+  if (!answer.ok) return;
+  const { session, pod, kubectl } = await answer.json();
+  place = { origin: pod ?? location.origin, kubectl: kubectl ?? [] };
+  setToken(session);
 }
 
 export async function ask(path, { method = "GET", body, headers = {}, accept = "application/json", timeoutMs = TIMEOUT_MS, advice = POLLED } = {}) {

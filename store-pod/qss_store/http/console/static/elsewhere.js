@@ -1,6 +1,7 @@
 // A question for other programs: as a command of curl, as a command of qss, and as Python. Each text asks the same question;
 // an option that qss does not have is named in a comment. The texts leave out the execution info, except that of an IQv2 query.
 
+import { placeOfStore } from "./api.js";
 import { KEY_MEMBERS, KINDS, given, jsonOrText, keyJson, keysOf, queryOf } from "./questions.js";
 import { pythonOf } from "./json-text.js";
 
@@ -10,7 +11,7 @@ const quoted = (text) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${tex
 const numeral = (text) => (/^\s*\d{1,15}(\.\d{1,15})?\s*$/.test(text) ? text.trim() : JSON.stringify(text));
 
 export function asCurl(request, withToken) {
-  const parts = ["curl", "-s", quoted(location.origin + request.path)];
+  const parts = ["curl", "-s", quoted(placeOfStore().origin + request.path)];
   if (withToken) parts.push("-H", '"Authorization: Bearer $TOKEN"');
   if (request.body) parts.push("-d", quoted(request.body));
   return parts.join(" ");
@@ -40,8 +41,9 @@ export function asCommand(kindName, values, definition, schema, withToken) {
     else if (name === "partition") left.push(`partition=${numeral(value)}`);
   }
   const comment = left.length ? `# qss ${command} has no option for ${left.join(", ")}: this command leaves it out\n` : "";
-  const place = ["--url", location.origin, ...(withToken ? ["--token-file", "TOKEN_FILE"] : [])];
-  const start = ["qss", command, quoted(definition.name)];
+  const { origin, kubectl } = placeOfStore();
+  const place = kubectl.length ? kubectl.map(quoted) : ["--url", origin, ...(withToken ? ["--token-file", "TOKEN_FILE"] : [])];
+  const start = [...(kubectl.length ? ["kubectl"] : []), "qss", command, quoted(definition.name)];
   const shown = words.map(quoted);
   const rest = [...flags, ...place];
   const parts = words.some((one) => one.startsWith("-")) ? [...start, ...rest, "--", ...shown] : [...start, ...shown, ...rest];
@@ -85,9 +87,11 @@ const timeValue = (text) => (/^-?\d+$/.test(text) ? text : JSON.stringify(text))
 
 export function asPython(kindName, values, definition, schema, withToken) {
   const options = optionsOf(kindName, values);
-  const token = withToken ? ', token_file="TOKEN_FILE"' : "";
+  const { origin, kubectl } = placeOfStore();
+  // A forwarded port leads to one pod.
+  const rest = `${kubectl.length ? ", direct=False" : ""}${withToken ? ', token_file="TOKEN_FILE"' : ""}`;
   const imports = options ? "ReadOptions, Store" : "Store";
-  return `from qss_client import ${imports}\nwith Store(${JSON.stringify(location.origin)}, ${JSON.stringify(definition.name)}${token}) as store:\n    ${statement(kindName, values, definition, schema, options)}`;
+  return `from qss_client import ${imports}\nwith Store(${JSON.stringify(origin)}, ${JSON.stringify(definition.name)}${rest}) as store:\n    ${statement(kindName, values, definition, schema, options)}`;
 }
 
 const MEMBERS = {

@@ -1,9 +1,10 @@
 // Follows a key or a prefix: asks for a key by its ETag, and for other rows once a batch has committed.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { ask, segment, toJson } from "./api.js";
+import { Failure, ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
-import { Marked, Told, Waiting, clock, linkTo, plural } from "./shown.js";
+import { refusalOf } from "./questions.js";
+import { Marked, Told, Waiting, clock, linkTo, plural, time } from "./shown.js";
 
 const EVERY_MS = 1000;
 const ROWS_EVERY_MS = 2000;
@@ -28,6 +29,7 @@ export function Live({ given, feed }) {
   const mayPrefix = !(definition.type in WORDS);
   const mode = mayPrefix && given.get("mode") === "prefix" ? "prefix" : "key";
   const followed = given.get("of");
+  const refusal = mode === "key" ? refusalOf(followed) : null;
   const [text, setText] = useState(followed ?? "");
   const [chosen, setChosen] = useState(mode);
   useEffect(() => {
@@ -45,7 +47,8 @@ export function Live({ given, feed }) {
       <label class="field wide">${chosen === "prefix" ? "Prefix" : "Key"} <input name="of" required value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></label>
       <button class="primary">Follow</button>
     </form>
-    ${followed && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
+    ${refusal && html`<p class="failure" role="alert">${refusal}</p>`}
+    ${followed && !refusal && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
 }
 
 // The sequences of all partitions: equal ones are equal rows. READ_UNCOMMITTED shows rows before their sequence.
@@ -58,7 +61,7 @@ function stateOf({ metadata, pods }) {
 
 function Followed({ mode, text, definition, state }) {
   const [shown, setShown] = useState({ rows: null, hasMore: false, changes: [], failure: null, asked: 0, unchanged: 0, isAsking: false });
-  const held = useRef({ etag: null, state: null, body: null, rows: new Map(), changed: new Map() });
+  const held = useRef({ etag: null, state: null, body: null, rows: new Map(), hasMore: false, changed: new Map() });
   const [isOn, setOn] = useState(true);
   const newest = useRef(state);
   newest.current = state;
@@ -98,7 +101,7 @@ function Followed({ mode, text, definition, state }) {
         <span class="quiet"> asked ${plural(shown.asked, "time")}, ${shown.unchanged} without a new state</span></p>
       <${Told} failure=${failure} />
       ${isOn && shown.isAsking && html`<${Waiting} />`}
-      ${shown.hasMore && html`<p class="quiet">The first ${ROWS_MAX} rows; more are there, which the page does not follow.</p>`}
+      ${shown.hasMore && html`<p class="quiet">The first ${rows.length} rows; more are there, which the page does not follow.</p>`}
       ${rows && (rows.length ? html`<${Table} rows=${rows} changed=${(row) => held.current.changed.get(identity(row)) ?? ""} />` : html`<p class="quiet">Nothing is there now.</p>`)}
     </section>
     <section class="card" aria-labelledby="changes"><h2 id="changes">Changes</h2>
@@ -116,38 +119,58 @@ async function look(path, hasTag, state, held) {
     answer = await ask(path, hasTag && held.etag ? { headers: { "If-None-Match": held.etag } } : {});
   } catch (failure) {
     if (failure.code !== "KEY_NOT_FOUND") return { failure };
-    return compared([], held);
+    return compared([], false, held);
   }
   if (answer.status === 304) return { isSame: true };
+  // Rows of a partition that gave no answer are not gone: the page keeps what it has, and asks again.
+  const failed = Object.entries(answer.data.partitions ?? {}).filter(([, part]) => part.failure);
+  if (failed.length) {
+    const told = failed.map(([number, { failure }]) => `Partition ${number} did not answer: ${failure.message} (${failure.reason}).`);
+    return { failure: new Failure(`${told.join(" ")} The rows are those of before; the page keeps asking.`) };
+  }
   held.etag = answer.headers.get("ETag");
   held.state = state;
-  return { hasMore: Boolean(answer.data.cursor), ...compared(answer.data.rows ?? [answer.data], held) };
+  return compared(answer.data.rows ?? [answer.data], Boolean(answer.data.cursor), held);
 }
 
 // The rows, and a sentence for each that is new, changed or gone since the last look.
-function compared(rows, held) {
+function compared(rows, hasMore, held) {
   const before = held.rows;
   const isFirst = held.body === null;
-  const body = toJson(rows);
+  const body = toJson([rows, hasMore]);
   if (body === held.body) return { isSame: true };
-  held.body = body;
-  held.rows = new Map(rows.map((row) => [identity(row), row]));
+  const after = new Map(rows.map((row) => [identity(row), row]));
+  const hasCome = held.hasMore ? withLater(after, before) : () => true;
+  const isGone = hasMore ? withLater(before, after) : () => true;
+  Object.assign(held, { body, rows: after, hasMore });
   const changes = [];
   const say = (row, words) => changes.push({ id: nextChange++, at: Date.now(), text: `${nameOf(row)}: ${words}` });
-  for (const [id, row] of held.rows) {
+  for (const [id, row] of after) {
     const was = before.get(id);
-    const isNew = !was && !isFirst;
-    if (isNew) say(row, `new, ${toJson(row.value)}`);
-    else if (was && toJson(was) !== toJson(row)) say(row, toJson(was.value) === toJson(row.value) ? "written again" : `${toJson(was.value)} → ${toJson(row.value)}`);
+    if (!was && !isFirst) say(row, `${hasCome(id) ? "new" : "among the first rows now"}, ${toJson(row.value)}`);
+    else if (was && toJson(was) !== toJson(row)) say(row, changeOf(was, row));
     else continue;
     held.changed.set(id, held.changed.get(id) === "flash1" ? "flash0" : "flash1");
   }
-  for (const [id, row] of before) if (!held.rows.has(id)) say(row, "gone");
-  return { rows, changes };
+  for (const [id, row] of before) if (!after.has(id)) say(row, isGone(id) ? "gone" : `behind the first ${rows.length} rows now`);
+  return { rows, hasMore, changes };
+}
+
+// A page has the first rows in their order. Where another page has a later row of this one, it would have an earlier one, too.
+function withLater(page, other) {
+  const ids = [...page.keys()];
+  const last = ids.findLastIndex((id) => other.has(id));
+  const sure = new Set(ids.slice(0, last + 1));
+  return (id) => sure.has(id);
+}
+
+function changeOf(was, row) {
+  if (toJson(was.value) !== toJson(row.value)) return `${toJson(was.value)} → ${toJson(row.value)}`;
+  return was.validTo === row.validTo ? "written again" : `valid until ${row.validTo === null ? "now" : time(row.validTo)}`;
 }
 
 function nameOf(row) {
   const start = row.windowStart ?? row.sessionStart ?? row.validFrom;
   const key = typeof row.key === "string" ? row.key : toJson(row.key);
-  return start === undefined ? key : `${key} at ${new Date(start).toISOString()}`;
+  return start === undefined ? key : `${key} at ${time(start)}`;
 }

@@ -176,7 +176,7 @@ function Writers({ feed }) {
         <thead><tr><th>Name</th><th>State</th><th class="num">Last batch</th><th>Opened</th></tr></thead>
         <tbody>${feed.writers.map((one) => html`<tr key=${one.name}><td>${one.name}</td>
           <td>${one.silentS === null ? "closed" : `open, silent for ${duration(one.silentS * 1000)}`}</td>
-          <td class="num">${one.lastBatch ?? "-"}</td><td>${time(one.openedAtMs)}</td></tr>`)}</tbody>
+          <td class="num">${one.lastBatch ?? "-"}</td><td class="when">${time(one.openedAtMs)}</td></tr>`)}</tbody>
       </table></div>`}
     </section>`;
 }

@@ -4,7 +4,7 @@ import { segment } from "./api.js";
 import { isJson, membersOf } from "./json-text.js";
 
 const field = (label, rest = {}) => ({ label, ...rest });
-const TIME = { hint: "milliseconds, RFC 3339 or a date" };
+const TIME = { hint: "ms, RFC 3339, date" };
 const FIELDS = {
   key: field("Key", { required: true, wide: true }),
   keys: field("Keys, one in each line", { required: true, wide: true, lines: true }),
@@ -82,13 +82,18 @@ export function requestOf(kindName, values, definition, { cursor = null, schema 
     if (!(name === "order" && value === "ANY" && kindName !== "versions") && !(name === "orderBy" && value === "key")) parameters.set(kind.names?.[name] ?? name, value);
   }
   if (cursor) parameters.set("cursor", cursor);
+  const refusal = kind.fields.includes("key") && refusalOf(values.key);
+  if (refusal) throw new Error(refusal);
   const key = kind.fields.includes("key") ? `/${segment(values.key ?? "")}` : "";
   const query = parameters.toString();
   return { method: "GET", path: `/state/${kind.path}/${store}${key}${query ? `?${query}` : ""}` };
 }
 
-// A path holds keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text. A browser resolves dots.
-const fitsPath = (text, serde) => ![".", ".."].includes(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
+// Says that an address cannot have a key; null where it can.
+export const refusalOf = (key) => ([".", ".."].includes(key) ? `The key "${key}" is a folder in an address, which a browser resolves: choose "Any query (IQv2)" in Ask.` : null);
+
+// A path holds keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text.
+const fitsPath = (text, serde) => !refusalOf(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
 
 export const objectOf = (members) => `{${members.map(([name, json]) => `${JSON.stringify(name)}: ${json}`).join(", ")}}`;
 export const keysOf = (values) => (values.keys ?? "").split("\n").filter((line) => line !== "");

@@ -101,7 +101,12 @@ def test_the_last_lines_of_csv_may_be_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"", "is no CSV"), (b"key,key\n1,2\n", "names a column twice: key, key")],
+    [
+        (b"", "is no CSV"),
+        (b"key,key\n1,2\n", "names a column twice: key, key"),
+        ("key,value\na,1\n".encode("utf-16"), "is no UTF-8: save the file as UTF-8"),
+        ("key,größe\na,1\n".encode("latin-1"), "is no UTF-8: save the file as UTF-8"),
+    ],
 )
 def test_a_file_that_is_no_csv_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     with pytest.raises(MalformedRequestError, match=words):

@@ -1,0 +1,110 @@
+"""Live tells what happened to rows, and nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from qss_core.model import StoreType
+from qss_testing.console.browser import chromium, opened
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import Put, slice_of
+from qss_testing.writers.writer import Record, Writer
+
+pytestmark = pytest.mark.long
+
+KEYS = [f"k{number}" for number in range(8)]  # Both partitions have some of them.
+ROWS_MAX = 100  # Of the page.
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+def test_rows_of_a_partition_that_gives_no_answer_are_not_called_gone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with PodCluster(tmp_path, pods=2, partitions=2) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            job.write([Record(key, 1) for key in KEYS])
+        with opened(browser, f"{cluster.url}/console/#/live?mode=prefix&of=k") as watched:
+            page = watched.page
+            rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+            expect(rows).to_have_count(len(KEYS))
+            cluster.pods[1].kill()
+            alert = page.get_by_role("alert").filter(has_text="Partition 1 did not answer")
+            expect(alert).to_contain_text("The rows are those of before")
+            expect(rows).to_have_count(len(KEYS))
+            cluster.pods[1].start()
+            cluster.assign(cluster.pods[1])
+            expect(alert).to_have_count(0)
+            expect(rows).to_have_count(len(KEYS))
+            expect(page.locator(".events li")).to_have_count(0)
+            watched.check()
+
+
+def test_a_row_that_leaves_the_page_is_not_called_gone(browser: Browser, tmp_path: Path) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+        job.write([Record(f"k{number:03}", 1) for number in range(1, ROWS_MAX + 1)])
+        with opened(browser, f"{cluster.url}/console/#/live?mode=prefix&of=k") as watched:
+            page = watched.page
+            events = page.locator(".events li")
+            expect(page.get_by_role("region", name="Rows", exact=True)).to_contain_text("k100")
+            job.write([Record("k000", 1)])
+            expect(page.get_by_text("The first 100 rows; more are there")).to_be_visible()
+            assert [one.split(" ", 1)[1] for one in events.all_inner_texts()] == [
+                "k000: new, 1",
+                "k100: behind the first 100 rows now",
+            ]
+            job.write([Record("k000", None), Record("k050", None)])
+            expect(events.filter(has_text="k000: gone")).to_be_visible()
+            expect(events.filter(has_text="k050: gone")).to_be_visible()
+            expect(events.filter(has_text="k100: among the first rows now, 1")).to_be_visible()
+            expect(events).to_have_count(5)
+            watched.check()
+
+
+def test_keys_that_an_address_cannot_have_are_told(browser: Browser, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"type": StoreType.WINDOW, "window_size_ms": 1000}
+    with PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster:
+        for question in ("live?mode=key&of=..", "ask?kind=windowsOf&key=."):
+            with opened(browser, f"{cluster.url}/console/#/{question}") as watched:
+                alert = watched.page.get_by_role("alert").first
+                expect(alert).to_contain_text("is a folder in an address")
+                expect(alert).to_contain_text("Any query (IQv2)")
+                watched.check()
+
+
+def test_a_version_that_ends_is_not_called_written_again(browser: Browser, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"type": StoreType.VERSIONED, "history_retention_ms": HOUR_MS}
+    with (
+        PodCluster(tmp_path, partitions=1, format="Plain", **given) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+
+        def put(value: bytes, valid_from_ms: int) -> None:
+            puts = [Put(b"a", value, valid_from_ms)]
+            job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
+
+        put(b"1", 1000)
+        with opened(browser, f"{cluster.url}/console/#/live?mode=key&of=a") as watched:
+            page = watched.page
+            expect(page.get_by_role("region", name="Rows", exact=True)).to_contain_text(
+                "1970-01-01T00:00:01Z"
+            )
+            put(b"2", 2000)
+            events = page.locator(".events li")
+            expect(events.first).to_contain_text("a at 1970-01-01T00:00:02Z: new, 2")
+            expect(events.last).to_contain_text(
+                "a at 1970-01-01T00:00:01Z: valid until 1970-01-01T00:00:02Z"
+            )
+            expect(events).to_have_count(2)
+            watched.check()
