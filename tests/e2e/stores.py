@@ -104,6 +104,11 @@ def settled(here: Cluster, store: str) -> None:
     here.until(f"qss/{store}", is_ready, 180.0)
 
 
+def is_observed(store: Object) -> bool:
+    """Whether the operator has seen the newest spec."""
+    return bool(store["status"]["observedGeneration"] == store["metadata"]["generation"])
+
+
 def is_redundant(found: Object) -> bool:
     """Whether each partition has its replica and a standby in sync, and nothing is in trouble."""
     assignment = found.get("status", {}).get("assignment", ())

@@ -11,7 +11,7 @@ from e2e.clients import PodClient
 from e2e.disturbances import nodes_of, uncordoned
 from e2e.kubectl import Cluster, Object
 from e2e.standby_store import LEASE_S, STORE, Used, make_store
-from e2e.stores import is_redundant, pods_of, uids_of
+from e2e.stores import is_observed, is_redundant, pods_of, uids_of
 from qss_testing.waiting import wait_until
 
 _QSS = f"qss/{STORE}"
@@ -29,11 +29,6 @@ def store(here: Cluster, client: PodClient) -> None:
 
 def edit(here: Cluster, **spec: Any) -> None:
     here.patch(_QSS, {"spec": spec})
-
-
-def is_observed(store: Object) -> bool:
-    """Whether the operator has seen the newest spec."""
-    return bool(store["status"]["observedGeneration"] == store["metadata"]["generation"])
 
 
 def labels_of_pods(here: Cluster, name: str) -> list[str | None]:

@@ -19,6 +19,7 @@ from e2e.standby_store import LEASE_S, STORE, Used, make_store
 from e2e.stores import (
     actives_of,
     has_another,
+    is_observed,
     is_redundant,
     pod_of_most_actives,
     pods_of,
@@ -184,7 +185,7 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -
     with used(_HANDED_OVER_S, _ONE_TRY_FAILS):
         for pods in (5, 2, 3, 4):
             scale(pods)
-            here.until(f"qss/{STORE}", lambda found: found["status"]["moving"] != "0/0")
+            here.until(f"qss/{STORE}", lambda found: is_observed(found) and is_moving(found))
         wait_until(lambda: len(uids_of(here, STORE)) == 4, 240.0)
     moves = {"MoveBegun", "MoveDone", "ReplicaRemoved", "Draining"}
     wait_until(lambda: moves <= told(here, STORE), _TOLD_S)
@@ -265,3 +266,19 @@ def start_on(here: Cluster, node: str, *pods: str) -> None:
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
             here.until(f"qss/{STORE}", is_redundant)
         assert node_of(here.get("pod", name)) == node
+    # A partition whose replicas share the node would fail with it.
+    here.until(f"qss/{STORE}", lambda found: is_redundant(found) and is_spread(here, found))
+
+
+def is_moving(found: Object) -> bool:
+    moving: str = found["status"]["moving"]
+    return moving != "0/0"
+
+
+def is_spread(here: Cluster, found: Object) -> bool:
+    """Whether each partition's replicas are on different nodes."""
+    nodes = {pod["metadata"]["name"]: node_of(pod) for pod in pods_of(here, STORE)}
+    return all(
+        len({nodes[f"{STORE}-{pod}"] for pod in one["replicas"]}) == len(one["replicas"])
+        for one in found["status"]["assignment"]
+    )
