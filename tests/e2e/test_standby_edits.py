@@ -9,7 +9,7 @@ import pytest
 
 from e2e.clients import PodClient
 from e2e.disturbances import nodes_of, uncordoned
-from e2e.kubectl import Cluster, Object
+from e2e.kubectl import Cluster
 from e2e.standby_store import LEASE_S, STORE, Used, make_store
 from e2e.stores import is_observed, is_redundant, pods_of, uids_of
 from qss_testing.waiting import wait_until
