@@ -20,10 +20,20 @@ from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_
 from qss_testing.writers.writer import Record, Writer
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 StartCluster = Callable[..., Awaitable[Cluster]]
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A Chromium for the tests of the console."""
+    from qss_testing.console.browser import chromium
+
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture

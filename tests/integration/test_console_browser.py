@@ -15,7 +15,7 @@ from qss_client.cli.main import main
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import Epoch, Ordinal, StoreType
 from qss_testing.clients.terminal import Program
-from qss_testing.console.browser import chromium, opened
+from qss_testing.console.browser import opened
 from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.pods.extension_package import install_guide
 from qss_testing.pods.guarded import READER, STRANGER, guarded, rights
@@ -31,12 +31,6 @@ VIEWS = {"overview": "Overview", "partitions": "Partitions", "ask": "Ask", "live
 WIDTHS = (360, 1280, 2560)
 FIRST_PAINT_MS = 200
 PAINT_FACTOR = 5  # Other tests run at the same time.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

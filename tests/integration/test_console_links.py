@@ -2,7 +2,6 @@
 
 import ast
 import shlex
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from qss_client.cli.console.gateway import gateway
 from qss_client.cli.options import Place
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import KeyNotFoundError
-from qss_testing.console.browser import chromium, opened
+from qss_testing.console.browser import opened
 from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.pods.guarded import READER, guarded, rights
 from qss_testing.pods.pod_process import PodCluster
@@ -33,12 +32,6 @@ LINKS: list[dict[str, str]] = [
     {"kind": "get", "key": "a", "partition": "3\n; echo run"},
     {"kind": "count", "exact": SHELL, "timeout": SHELL},
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def test_what_a_link_gives_to_copy_runs_nothing_else(browser: Browser, tmp_path: Path) -> None:

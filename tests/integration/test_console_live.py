@@ -1,6 +1,5 @@
 """Live tells what happened to rows, and nothing else."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from qss_core.model import StoreType
-from qss_testing.console.browser import chromium, opened
+from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Put, slice_of
 from qss_testing.writers.writer import Record, Writer
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.long
 KEYS = [f"k{number}" for number in range(8)]  # Both partitions have some of them.
 ROWS_MAX = 100  # Of the page.
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def test_rows_of_a_partition_that_gives_no_answer_are_not_called_gone(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from qss_core.model import Epoch
-from qss_testing.console.browser import chromium, opened
+from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import Record, Writer
@@ -42,12 +42,6 @@ def condition(kind: str, status: str, reason: str, message: str) -> dict[str, st
         "message": message,
         "lastTransitionTime": "2026-11-27T12:00:00Z",
     }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

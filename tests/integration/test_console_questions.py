@@ -18,7 +18,7 @@ from qss_client import ReadOptions, Store
 from qss_client.cli.main import main, make_app
 from qss_client.http.sync_http import SyncHttp
 from qss_testing.clients.terminal import Program
-from qss_testing.console.browser import chromium, opened
+from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import Record, Writer
 
@@ -27,12 +27,6 @@ pytestmark = pytest.mark.long
 LONG = "9007199254740993"  # A float64 has no such number.
 MOST = "9223372036854775807"
 LONG_KEY = "x" * 3000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
