@@ -193,6 +193,22 @@ STANDBY_PLANTS = (
         f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
     ),
     Plant.of(
+        "a failover is decided by reports of before a wait",
+        "operator/qss_operator/pod_reports.py",
+        "        if is_old and len(reports) < len(running):\n",
+        "        if False:\n",
+        "tests/unit/qss_operator/test_reconcile.py"
+        "::test_reports_that_waited_for_a_silent_pod_are_asked_for_again",
+    ),
+    Plant.of(
+        "a learner's rows are stranded by what its pod in sync lost",
+        "operator/qss_operator/planning/disk_claims.py",
+        "is_held = not lost.isdisjoint(entry.in_sync)\n",
+        "is_held = False\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
+    ),
+    Plant.of(
         "a replica that has more than its active is deleted",
         f"{_MEMBERSHIP}/retirements.py",
         "        and (has_more(left, active) or is_evidence",
