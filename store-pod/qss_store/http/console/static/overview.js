@@ -7,6 +7,7 @@ import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from
 
 const SHOWN_MS = 15 * 60 * 1000;
 const BUCKET_MS = 5000;
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export function Overview({ feed }) {
   const partitions = partitionsOf(feed);
@@ -128,11 +129,20 @@ function Curve({ batches, now }) {
   const plot = useRef(null);
   const times = useTimes();
   const data = useMemo(() => seriesOf(batches, now), [batches, Math.floor(now / BUCKET_MS)]);
+  const shown = useRef(data);
+  shown.current = data;
   useEffect(() => {
     const resize = () => plot.current?.setSize({ width: box.current.clientWidth, height: 170 });
+    // A canvas keeps the colours that it was drawn with.
+    const recolour = () => {
+      plot.current?.destroy();
+      plot.current = plot.current && made(box.current, shown.current);
+    };
     addEventListener("resize", resize);
+    DARK.addEventListener("change", recolour);
     return () => {
       removeEventListener("resize", resize);
+      DARK.removeEventListener("change", recolour);
       plot.current?.destroy();
     };
   }, []);
