@@ -73,7 +73,27 @@ def test_batches_stay_when_the_coordinator_begins_anew(
         expect(rows).to_have_count(2)
         expect(rows.nth(1)).to_contain_text("before")
         expect(rows.nth(1).locator("td").nth(4)).to_have_text("-")
+        expect(page.get_by_text("The latency of 1 batch is not known")).to_be_visible()
         expect(curve).to_have_attribute("aria-label", re.compile("2 batches, 3 rows"))
+        watched.check()
+
+
+LATENCIES = """async () => {
+  const { seriesOf } = await import('/console/overview.js');
+  const minute = 14 * 60 * 1000;
+  const batches = [[1000, 3], [1500, 5], [11000], [21000, 7], [21500]]
+    .map(([ms, latencyMs]) => ({ committedAtMs: minute + ms, rows: 1, latencyMs }));
+  return seriesOf(batches, minute + 64999)[2].slice(-13).map(String);
+}"""
+
+
+def test_the_curve_draws_no_latency_where_none_is_known(
+    browser: Browser, cluster: PodCluster
+) -> None:
+    with opened(browser, f"{cluster.url}/console/#/overview") as watched:
+        shown = watched.page.evaluate(LATENCIES)
+        # The line goes from one number to the next one, and breaks off at null.
+        assert shown[:6] == ["5", "undefined", "null", "undefined", "7", "undefined"]
         watched.check()
 
 
