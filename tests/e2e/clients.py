@@ -43,6 +43,11 @@ class PodClient:
         rows: dict[str, Any] = self._ask("read-actives", store)
         return rows
 
+    def read_newest(self, store: str, count: int) -> dict[str, Any]:
+        """The newest versions of the first keys of a store of versions."""
+        rows: dict[str, Any] = self._ask("read-newest", store, str(count))
+        return rows
+
     @contextmanager
     def keeping(self, store: str) -> Iterator["Kept"]:
         """Writes and reads without a pause while the block runs, then fills `Kept.story`.

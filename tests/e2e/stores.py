@@ -6,7 +6,7 @@ from typing import Any
 from e2e.kubectl import Cluster, Object
 from qss_testing.waiting import wait_until
 
-_RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
+RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
 
 
 def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: Any) -> Object:
@@ -21,7 +21,7 @@ def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: An
             "replicas": replicas,
             "standbys": 0,
             "storage": {"size": "1Gi"},
-            "pod": {"resources": _RESOURCES},
+            "pod": {"resources": RESOURCES},
             **spec,
         },
     }

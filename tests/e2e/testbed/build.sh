@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, and the pause image; takes promtool from Debian. What is there is not built
-# again, and a build that is killed leaves nothing that looks like a program.
+# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, the pause image, and the library of a node's clock; takes promtool from
+# Debian. What is there is not built again, and a build that is killed leaves nothing that looks like a program.
 
 KUBERNETES=1.34.4 ETCD=3.6.5 COREDNS=1.13.1 HELM=4.3.1
 GO_MINOR_MIN=25
@@ -20,7 +20,7 @@ missing_programs() { # program...: those that are not built
   for program in "$@"; do [ -x "$BIN/$program" ] || echo "$program"; done
 }
 
-is_built() { [ -z "$(missing_programs "${PROGRAMS[@]}")" ] && [ -e "$(pause_archive)" ]; }
+is_built() { [ -z "$(missing_programs "${PROGRAMS[@]}")" ] && [ -e "$(pause_archive)" ] && [ -e "$(clock_library)" ]; }
 
 require_go() {
   local version
@@ -42,6 +42,7 @@ build() {
     build_module helm.sh/helm/v4 "$HELM" helm.sh/helm/v4/cmd/helm helm "-X helm.sh/helm/v4/internal/version.version=v$HELM"
     extract_promtool
     build_pause
+    build_clock
   ) 9> "$WORK/lock"
 }
 
@@ -110,3 +111,9 @@ build_pause() ( # The program that keeps a pod's namespaces, as an image.
   mv pause.tar "$(pause_archive)"
   echo "built the pause image"
 )
+
+build_clock() {
+  [ ! -e "$(clock_library)" ] || return 0
+  gcc -O2 -s -shared -fPIC -Wall -Werror -o "$(clock_library).draft" "$HERE/clock.c"
+  mv "$(clock_library).draft" "$(clock_library)"
+}
