@@ -220,7 +220,7 @@ def test_a_link_of_a_page_leads_to_a_file_and_its_heading() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {link}"
         for page in pages()
-        for link in re.findall(r"\]\(([^)\s]+)\)", prose(page))
+        for link in re.findall(r"(?<=\]\()[^)\s]+(?=\))|(?<=<img src=\")[^\"]+", prose(page))
         if "://" not in link and not leads_somewhere(page, link)
     ]
     assert broken == []

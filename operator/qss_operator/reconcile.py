@@ -6,7 +6,7 @@ was refused, to try it again less often; a new reconciler that remembers nothing
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -16,7 +16,6 @@ from qss_client.clock import Clock
 from qss_core.errors import StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
-from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_operator.backoff import Backoff
 from qss_operator.errors import ConflictError, reason_of
@@ -28,7 +27,6 @@ from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
     Observation,
-    PodState,
     PublishAssignment,
     RestartPod,
     RetireReplica,
@@ -41,6 +39,7 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import places_replicas, plan
 from qss_operator.planning.status import status_of
+from qss_operator.pod_reports import PodReports, completed_of
 from qss_operator.ports import Cluster, Pods, Resources
 from qss_operator.times import time_of, utc
 from qss_operator.told_conditions import ConditionTeller
@@ -95,6 +94,7 @@ class StoreReconciler:
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # The last round met them and went on.
         self.shortage = Shortage()  # As of the last round.
+        self._reports = PodReports(store, pods, clock)
         self._teller = ConditionTeller(pods, clock)
 
     async def run_round(self) -> bool | None:
@@ -137,9 +137,9 @@ class StoreReconciler:
         if resource is None:
             return None
         cluster = await self._cluster.observe(self._store)
-        reports = await self._reports(cluster)
-        cluster = replace(cluster, pods=tuple(self._told(pod, reports) for pod in cluster.pods))
-        completed, self._completed = self._completed, _completed_of(reports.values())
+        reports = await self._reports.of(cluster)
+        cluster = self._reports.with_refusals(cluster, reports)
+        completed, self._completed = self._completed, completed_of(reports.values())
         now_s = self._clock.monotonic_s()
         self._heard_s |= dict.fromkeys(reports, now_s)
         ordinals = [pod.ordinal for pod in cluster.pods]
@@ -161,22 +161,6 @@ class StoreReconciler:
             if not self._is_due(Subject.RESTART, (resource.generation, pod.uid))
         )
         return next(refused, None)
-
-    def _told(self, pod: PodState, reports: Mapping[Ordinal, ReplicasReport]) -> PodState:
-        """The pod, with why it did not report where it said so itself."""
-        if pod.ordinal in reports or not pod.is_running or pod.trouble is not None:
-            return pod
-        return replace(pod, trouble=self._pods.refusal(pod.reached_at))
-
-    async def _reports(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
-        running = [pod for pod in cluster.pods if pod.is_running]
-        reports = await asyncio.gather(*(self._pods.report(pod.reached_at) for pod in running))
-        return {
-            pod.ordinal: report
-            for pod, report in zip(running, reports, strict=True)
-            # Another pod, of this store or of none, may listen at an address that was reused.
-            if report is not None and (report.store, report.ordinal) == (self._store, pod.ordinal)
-        }
 
     async def _keep(self, observation: Observation) -> None:
         """Keeps the children; what they refuse must not keep pods from being seen and told."""
@@ -390,9 +374,3 @@ class StoreReconciler:
         await self._resources.publish(observation.resource, status)
         self.published_at_s = now_s
         return False
-
-
-def _completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:
-    """The last sequence that the store's coordinator says is complete everywhere."""
-    told = (replica.coordinated for report in reports for replica in report.replicas)
-    return max((one for one in told if one is not None), default=None)

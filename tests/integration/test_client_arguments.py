@@ -44,6 +44,10 @@ async def test_a_limit_is_a_number_of_rows(connect: Connect) -> None:
         with pytest.raises(MalformedRequestError, match=r"limit: a whole number of rows"):
             await client.query("RangeQuery", limit=limit)
     assert await client.range(limit=0) == []
+    assert await client.all("prefix", "a", limit=0) == []
+    # The body of a query is the pod's, for which a limit is one row at least.
+    with pytest.raises(MalformedRequestError, match="limit"):
+        await client.query("PrefixQuery", prefix="a", limit=0)
 
 
 async def test_a_text_is_one_key_and_no_list_of_its_letters(connect: Connect) -> None:

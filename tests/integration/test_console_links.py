@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, expect
 
-from qss_client.cli.console.command import kubectl_options
+from qss_client.cli.console.command import kubectl_options, redirect_file
 from qss_client.cli.console.gateway import gateway
 from qss_client.cli.options import Place
 from qss_client.http.sync_http import SyncHttp
@@ -62,13 +62,15 @@ def test_texts_of_a_page_behind_qss_console_lead_to_the_pod(
         guarded(tmp_path, reviewer) as cluster,
         closing(SyncHttp(token)) as http,
     ):
-        for kubectl, start, behind in (
-            ([], "qss get words k ", f"--url {cluster.url} --token-file TOKEN_FILE"),
-            (["-n", "shop"], "kubectl qss get words k ", "-n shop"),
+        for kubectl, asks_token, start, behind in (
+            ([], True, "qss get words k ", f"--url {cluster.url} --token-file TOKEN_FILE"),
+            (["-n", "shop"], True, "kubectl qss get words k ", "-n shop"),
+            (["-n", "shop"], False, "kubectl qss get words k ", "-n shop"),
         ):
             with (
-                gateway(http, cluster.url, 10.0, kubectl) as address,
-                opened(browser, address) as watched,
+                gateway(http, cluster.url, 10.0, kubectl, asks_token=asks_token) as address,
+                redirect_file(address) as file_url,
+                opened(browser, file_url) as watched,
             ):
                 page = watched.page
                 expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -83,7 +85,8 @@ def test_texts_of_a_page_behind_qss_console_lead_to_the_pod(
                 assert url.startswith(cluster.url)
                 assert f'Store("{cluster.url}", "words"' in program
                 assert ("direct=False" in program) == bool(kubectl)
-                watched.check()
+                assert ("$TOKEN" in curl, "token_file" in program) == (asks_token, asks_token)
+                assert watched.errors == []
 
 
 def test_the_options_of_kubectl_are_those_of_the_command() -> None:

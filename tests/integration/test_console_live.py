@@ -83,7 +83,7 @@ def test_a_version_that_ends_is_not_called_written_again(browser: Browser, tmp_p
         Writer(cluster.url, cluster.store) as job,
     ):
 
-        def put(value: bytes, valid_from_ms: int) -> None:
+        def put(value: bytes | None, valid_from_ms: int) -> None:
             puts = [Put(b"a", value, valid_from_ms)]
             job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
 
@@ -100,4 +100,79 @@ def test_a_version_that_ends_is_not_called_written_again(browser: Browser, tmp_p
                 "a at 1970-01-01T00:00:01Z: valid until 1970-01-01T00:00:02Z"
             )
             expect(events).to_have_count(2)
+            expect(page.get_by_text("Now: 2 since 1970-01-01T00:00:02Z")).to_be_visible()
+            # The open version reaches beyond the ended one.
+            expect(page.locator(".span rect")).to_have_count(2)
+            expect(page.locator(".span.open rect")).to_have_count(1)
+            put(None, 3000)
+            told = "No value now; the last one: 2 from 1970-01-01T00:00:02Z until"
+            expect(page.get_by_text(told)).to_be_visible()
+            expect(events.first).to_contain_text("valid until 1970-01-01T00:00:03Z")
+            watched.check()
+
+
+WINDOWS: dict[str, Any] = {"type": StoreType.WINDOW, "window_size_ms": 1000}
+SESSIONS: dict[str, Any] = {"type": StoreType.SESSION, "session_gap_ms": 1000, "format": "Plain"}
+# Of each type: how its newest row is told.
+SPANS = [
+    (WINDOWS, "from 1970-01-01T00:00:02Z to 1970-01-01T00:00:03Z"),
+    (SESSIONS, "from 1970-01-01T00:00:02Z to 1970-01-01T00:00:02.500Z"),
+]
+
+
+@pytest.mark.parametrize(("given", "span"), SPANS)
+def test_each_window_and_session_of_a_key_is_followed(
+    browser: Browser, tmp_path: Path, given: dict[str, Any], span: str
+) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+
+        def put(key: bytes, value: bytes | None, start: int) -> None:
+            puts = [Put(key, value, 1, start=start, end=start + 500)]
+            job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
+
+        put(b"a", b"1", 1000)
+        with opened(browser, f"{cluster.url}/console/#/live?mode=key&of=a") as watched:
+            page = watched.page
+            rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+            bars = page.locator(".span rect")
+            events = page.locator(".events li")
+            expect(rows).to_have_count(1)
+            put(b"else", b"7", 1000)
+            put(b"a", b"2", 2000)
+            expect(page.get_by_text(f"The newest: 2 {span}")).to_be_visible()
+            expect(events.first).to_contain_text("a at 1970-01-01T00:00:02Z: new, 2")
+            expect(bars).to_have_count(2)
+            put(b"a", b"3", 1000)
+            expect(events.first).to_contain_text("a at 1970-01-01T00:00:01Z: 1 → 3")
+            expect(rows.nth(1)).to_contain_text("3")
+            put(b"a", None, 2000)
+            expect(events.first).to_contain_text("a at 1970-01-01T00:00:02Z: gone")
+            expect(events).to_have_count(3)
+            expect(bars).to_have_count(1)
+            watched.check()
+
+
+def test_the_newest_sessions_are_followed_where_a_key_has_many(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **SESSIONS) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+
+        def put(numbers: range) -> None:
+            puts = [Put(b"a", b"1", 1, start=1000 * n, end=1000 * n + 500) for n in numbers]
+            job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
+
+        put(range(1, ROWS_MAX + 1))
+        with opened(browser, f"{cluster.url}/console/#/live?mode=key&of=a") as watched:
+            page = watched.page
+            rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+            expect(rows.first).to_contain_text("1970-01-01T00:01:40Z")
+            put(range(ROWS_MAX + 1, ROWS_MAX + 2))
+            expect(rows.first).to_contain_text("1970-01-01T00:01:41Z")
+            expect(page.get_by_text("The newest 100 rows; more are there")).to_be_visible()
             watched.check()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -73,7 +73,27 @@ def test_batches_stay_when_the_coordinator_begins_anew(
         expect(rows).to_have_count(2)
         expect(rows.nth(1)).to_contain_text("before")
         expect(rows.nth(1).locator("td").nth(4)).to_have_text("-")
+        expect(page.get_by_text("The latency of 1 batch is not known")).to_be_visible()
         expect(curve).to_have_attribute("aria-label", re.compile("2 batches, 3 rows"))
+        watched.check()
+
+
+LATENCIES = """async () => {
+  const { seriesOf } = await import('/console/overview.js');
+  const minute = 14 * 60 * 1000;
+  const batches = [[1000, 3], [1500, 5], [11000], [21000, 7], [21500]]
+    .map(([ms, latencyMs]) => ({ committedAtMs: minute + ms, rows: 1, latencyMs }));
+  return seriesOf(batches, minute + 64999)[2].slice(-13).map(String);
+}"""
+
+
+def test_the_curve_draws_no_latency_where_none_is_known(
+    browser: Browser, cluster: PodCluster
+) -> None:
+    with opened(browser, f"{cluster.url}/console/#/overview") as watched:
+        shown = watched.page.evaluate(LATENCIES)
+        # The line goes from one number to the next one, and breaks off at null.
+        assert shown[:6] == ["5", "undefined", "null", "undefined", "7", "undefined"]
         watched.check()
 
 
@@ -152,6 +172,37 @@ def test_times_of_the_day_follow_the_choice(browser: Browser, cluster: PodCluste
         wait_until(lambda: any(not one.endswith("Z") for one in drawn_times(page)), 15.0)
         page.evaluate("window.drawn.clear()")
         assert all(re.fullmatch(r"\d\d:\d\d", one) for one in drawn_times(page))
+        watched.check()
+
+
+# Notes the colour of the newest text on a canvas, and says how a canvas writes that of the page.
+NOTE_INK = """const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (...all) {
+  window.ink = this.fillStyle;
+  return write.apply(this, all);
+};
+window.inkOfPage = () => {
+  const context = document.createElement("canvas").getContext("2d");
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--quiet");
+  return context.fillStyle;
+};"""
+
+
+def test_the_curve_takes_the_colours_of_dark_and_of_light(
+    browser: Browser, cluster: PodCluster
+) -> None:
+    with opened(browser, f"{cluster.url}/console/", color_scheme="light") as watched:
+        page = watched.page
+        page.add_init_script(NOTE_INK)
+        page.reload()
+        inks = set()
+        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark", "light")
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            wait_until(lambda: page.evaluate("window.ink === inkOfPage()"), 15.0)
+            inks.add(page.evaluate("window.ink"))
+        assert len(inks) == 2
+        expect(page.locator(".curve canvas")).to_have_count(1)
         watched.check()
 
 

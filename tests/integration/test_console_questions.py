@@ -17,9 +17,11 @@ from typer.main import get_command
 from qss_client import ReadOptions, Store
 from qss_client.cli.main import main, make_app
 from qss_client.http.sync_http import SyncHttp
+from qss_core.model import StoreType
 from qss_testing.clients.terminal import Program
 from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import Put, slice_of
 from qss_testing.writers.writer import Record, Writer
 
 pytestmark = pytest.mark.long
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.long
 LONG = "9007199254740993"  # A float64 has no such number.
 MOST = "9223372036854775807"
 LONG_KEY = "x" * 3000
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +113,30 @@ def test_a_long_key_is_asked_in_a_body_and_no_key_has_no_texts(
         assert "/state/get/words" in curl
         assert "of a long key" in body_by_curl(curl)
         watched.check()
+
+
+def test_the_form_of_a_query_asks_for_what_the_document_requires(
+    browser: Browser, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"type": StoreType.WINDOW, "window_size_ms": 1000}
+    with PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            puts = [Put(b"a", b"5", 1, start=2000)]
+            job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
+        with opened(browser, f"{cluster.url}/console/#/ask?kind=query") as watched:
+            page = watched.page
+            page.locator("[name=type]").select_option("WindowKeyQuery")
+            told = page.locator(".elsewhere")
+            expect(told).to_contain_text("once the form has key, timeFrom, timeTo")
+            for name, text in (("key", "a"), ("timeFrom", "0"), ("timeTo", "1970-01-02")):
+                expect(page.locator(f'[name="member.{name}"]')).to_have_attribute("required", "")
+                page.locator(f'[name="member.{name}"]').fill(text)
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("region", name="Rows")).to_contain_text("5")
+            curl = page.locator(".snippet pre").first.inner_text()
+            assert '"timeTo": "1970-01-02"' in curl
+            assert '"value":5' in body_by_curl(curl).replace(" ", "")
+            watched.check()
 
 
 def test_an_answer_is_shown_under_its_own_question_alone(

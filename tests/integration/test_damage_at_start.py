@@ -91,6 +91,25 @@ async def test_damaged_files_lose_only_their_partition_and_the_loss_can_be_accep
         assert values(cluster) == [b"2"] * 3
 
 
+async def test_without_a_kept_assignment_damaged_files_lose_their_partition_alone(
+    tmp_path: Path,
+) -> None:
+    """The pod ended between the first writes of its databases and the sync of its assignment."""
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        await cluster.stop_pod(0)
+        flush(database_of(tmp_path))
+        no_manifest(database_of(tmp_path))
+        (tmp_path / "0" / "assignment.json").unlink()
+        held = await cluster.start_pod(0)
+        await cluster.assign(cluster.configurations)
+        (lost,) = held.pod.report().lost
+        assert (lost.partition, lost.is_waiting) == (SPOILT, False)
+        assert sorted(held.pod.registry.replicas) == [0, 2]
+        (await accept(cluster, SPOILT)).json()
+        (await write(cluster, 0, b"1")).json()
+        assert values(cluster) == [b"1"] * 3
+
+
 def database_of(volume: Path) -> Path:
     return volume / "0" / "partitions" / str(SPOILT)
 

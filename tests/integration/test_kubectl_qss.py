@@ -208,10 +208,17 @@ def test_the_console_is_behind_the_forwarded_port_until_the_command_is_ended(
     assert process.stdout is not None
     assert process.stderr is not None
     address = process.stdout.readline().strip()
-    assert process.stderr.readline() == "this command forwards the port; Ctrl-C ends it\n"
+    told = "this command passes the requests of the page on; Ctrl-C ends it\n"
+    assert process.stderr.readline() == told
+    page, _, code = address.partition("#code=")
     http = SyncHttp()
-    assert b"main.js" in http.request("GET", address).body
+    assert b"main.js" in http.request("GET", page).body
+    opened = json.loads(http.request("POST", f"{page}session", body=code.encode()).body)
     http.close()
+    # What the page gives to copy: by the name, without a token, and at the forwarded port.
+    assert (opened["kubectl"], opened["token"]) == (["-n", "shop"], False)
+    assert opened["pod"].startswith("http://127.0.0.1:")
+    assert not page.startswith(opened["pod"])
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 130
     assert process.stdout.read() == ""

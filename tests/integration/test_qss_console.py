@@ -2,7 +2,11 @@
 
 import http.client
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -99,6 +103,40 @@ def test_the_browser_gets_a_session_once_and_never_the_token(checked: PodCluster
             assert ask(host, "POST", "/state/query/words", b"{}", headers=wrong)[0] == 413
         assert token not in address
     pod.close()
+
+
+def test_the_line_of_the_browser_has_no_code(checked: PodCluster, tmp_path: Path) -> None:
+    """Every user of the machine sees the lines of all processes."""
+    seen = tmp_path / "seen"
+    token_file = tmp_path / "token"
+    token_file.write_text(make_token(READER))
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f"#!{sys.executable}\nimport os, sys\npath = sys.argv[1].removeprefix('file://')\n"
+        f"mode = oct(os.stat(path).st_mode)[-4:]\ntold = [sys.argv[1], mode, open(path).read()]\n"
+        f"open('{seen}.draft', 'w').write('\\n'.join(told))\nos.rename('{seen}.draft', '{seen}')\n"
+    )
+    browser.chmod(0o700)
+    command = [sys.executable, "-m", "qss_client", "console", "words", "--url", checked.url]
+    process = subprocess.Popen(
+        [*command, "--token-file", str(token_file)],
+        env={**os.environ, "BROWSER": f"{browser} %s"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        wait_until(seen.exists, 30.0)
+        url, mode, page = seen.read_text().split("\n", 2)
+        process.send_signal(signal.SIGINT)
+    assert url.startswith("file:///")
+    assert "code" not in url
+    assert mode == "0600"
+    assert f'content="0; url={address}"' in page
+    assert "/console/#code=" in address
+    assert not Path(url.removeprefix("file://")).exists(), "it goes with the command"
 
 
 def test_a_refusal_tells_that_it_closes_the_connection(checked: PodCluster) -> None:

@@ -113,7 +113,7 @@ def test_a_file_is_loaded_once_and_a_changed_one_only_if_it_is_asked_for(
     assert (first["rows"], first["batches"], first["earlierRows"]) == (1, 1, 0)
     again = qss.run(*given)
     assert (
-        "loaded 0 rows of once.ndjson into store words in 0 batches, 1 were loaded before"
+        "loaded 0 rows of once.ndjson into store words in 0 batches, 1 was loaded before"
         in again.out
     )
     assert again.err == "the whole file was loaded before: --again loads it anew\n"
@@ -165,12 +165,17 @@ def test_a_large_batch_tells_its_progress(cluster: PodCluster, tmp_path: Path) -
     file = tmp_path / "large.ndjson"
     row = '{{"key": "l{}", "value": "{}"}}\n'
     file.write_text("".join(row.format(n, "x" * 7_000_000) for n in range(4)))
-    options = LoadOptions(path=file, format=FileFormat.NDJSON, columns=Columns())
+    small = tmp_path / "small.ndjson"
+    small.write_text(row.format("of one", "x"))
     to = ConnectionOptions(urls=(cluster.url,), store="words", shown=CredentialOptions())
     told: list[str] = []
     with closing(to.http()) as http:
-        load(http, to, options, RetryLimits(), lambda what, _: told.append(what))
-    assert told[-3:] == ["sent 3 rows of batch 0", "sent 4 rows of batch 0", "loaded 4 rows"]
+        for path in (file, small):
+            options = LoadOptions(path=path, format=FileFormat.NDJSON, columns=Columns())
+            load(http, to, options, RetryLimits(), lambda what, _: told.append(what))
+    progress = [one for one in told if not one.startswith("reading")]
+    sent = ["sent 3 rows of batch 0", "sent 4 rows of batch 0"]
+    assert progress[-4:] == [*sent, "loaded 4 rows", "loaded 1 row"]
 
 
 def test_what_csv_prints_is_loaded_as_it_was(qss: Terminal, tmp_path: Path) -> None:
@@ -216,7 +221,7 @@ def test_lines_that_do_not_fit_are_named_and_their_batch_is_not_written(
         found = qss.run("scan", "words", "--prefix", "bad-", "-o", "ndjson").out.splitlines()
         assert len(found) == (0 if options else 2)
     file.write_text("key,value\nbad-1,1\n")
-    assert qss.run(*given, "--check").out == "all 1 rows of bad.csv fit store words\n"
+    assert qss.run(*given, "--check").out == "the row of bad.csv fits store words\n"
 
 
 def test_a_load_that_cannot_be_is_refused(qss: Terminal, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Pods that are silent for the reads of another pod, and the time that reads wait for them."""
 
 import asyncio
+import errno
+import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
@@ -11,10 +13,11 @@ from qss_client.clock import SystemClock
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.async_http import AsyncHttp
 from qss_client.http.sync_http import SyncHttp
+from qss_client.http.unreachable import why_unreachable
 from qss_core.errors import DeadlineExceededError, UnreachableError
 from qss_core.model import PodAddress
 from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
-from qss_store.runtime.peer_client import PeerSession
+from qss_store.runtime.peer_client import SILENT_LINK_S, PeerSession
 from qss_testing.fakes.strange_pods import Serve, address_of
 
 READ = PeerRequest(method="GET", path="/x")
@@ -27,6 +30,26 @@ async def test_a_pod_that_gave_no_answer_is_silent(serve: Serve) -> None:
         with pytest.raises(DeadlineExceededError):
             await peers.ask(pod, READ, 0.3, None)
         assert peers.silent_of([pod]) == {1}
+
+
+async def test_the_system_ends_a_connection_to_a_pod_whose_link_is_cut(serve: Serve) -> None:
+    """The system's own limit is minutes. In namespaces, `make test-faults` cuts links."""
+
+    async def begins(request: web.Request) -> web.StreamResponse:
+        await web.StreamResponse().prepare(request)
+        return await never(request)
+
+    url = await serve(begins)
+    async with PeerSession() as session, session.request("GET", url, headers={}) as response:
+        assert response.connection is not None
+        assert response.connection.transport is not None
+        connected = response.connection.transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        limit_ms = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert limit_ms == SILENT_LINK_S * 1000
+        assert why_unreachable(OSError(errno.ETIMEDOUT, "Connection timed out"), 10.0) == (
+            "connection timed out"
+        )
 
 
 async def test_a_pod_that_was_not_asked_is_not_silent(serve: Serve) -> None:

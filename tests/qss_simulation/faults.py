@@ -312,12 +312,31 @@ class Faults:
         """Whether the store makes a lost replica anew, from another one."""
         return self._world.is_scaled or self._world.standbys > 0
 
-    async def _until_redundant(self) -> None:
-        """Waits until the lost replicas are made anew; a partition's data survives one loss."""
+    async def _until_redundant(self, lost_pages: str | None = None) -> None:
+        """Waits until the lost replicas are made anew; a partition's data survives one loss.
+
+        The pod that `lost_pages` may be the only one in sync, as another one left the set at the
+        same moment: then a person accepts the loss.
+        """
         for _ in range(_REBUILT_LOOKS):
             await self._wait(0.5)
             if self._world.is_redundant:
                 return
+            if lost_pages is not None:
+                self._accept(lost_pages, is_last=True)
+
+    def _accept(self, host: str, *, is_last: bool) -> None:
+        """A person accepts what a pod reports as lost, or only last copies."""
+        own = int(host.removeprefix("pod-"))
+        entries = {one.partition: one for one in self._world.assignment}
+        lost = [
+            f"{entry.partition}@{entry.epoch}"
+            for entry in (entries[PartitionId(one)] for one in self._world.lost(host))
+            if not is_last or entry.in_sync == (own,)
+        ]
+        if lost:
+            self._world.trace.note("accept", ",".join(lost))
+            self._world.api.annotate(",".join(lost))
 
     async def _lose_pages(self) -> None:
         number = self._pod()
@@ -330,15 +349,11 @@ class Faults:
         self._world.trace.note("pages-lost", host)
         self._world.start_pod(number)
         if is_made_anew:
-            await self._until_redundant()
+            await self._until_redundant(host)
             return
         while not self._world.serves_all(host):
             await self._wait(0.5)
-            status = self._world.api.resource.status
-            epochs = {one.partition: one.epoch for one in (status and status.assignment) or ()}
-            if lost := [f"{one}@{epochs[PartitionId(one)]}" for one in self._world.lost(host)]:
-                self._world.trace.note("accept", ",".join(lost))
-                self._world.api.annotate(",".join(lost))
+            self._accept(host, is_last=False)
 
     async def _again(self) -> None:
         """The store is deleted with its volumes, and made again under its name."""

@@ -94,6 +94,8 @@ def stranded(
 
     If the pods got this configuration, an empty partition would take the place of the data. While a
     member has not answered, only the pods count that the configuration would take the role from.
+    A learner of this very configuration is not stranded where a member holds it, too: the member's
+    replica that cannot be opened is lost, and a person may accept that.
     """
     written = {
         claim.pod: claim.configuration for claim in claims if claim.is_open and not claim.is_empty
@@ -101,7 +103,9 @@ def stranded(
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):
-        return tuple(sorted(written))
+        lost = {one.pod for one in claims if one.configuration == entry and not one.is_open}
+        is_held = not lost.isdisjoint(entry.in_sync)
+        return tuple(sorted(pod for pod, own in written.items() if own != entry or not is_held))
     return tuple(
         sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
     )

@@ -32,12 +32,15 @@ def why_unreachable(error: BaseException, timeout_s: float) -> str:
     for kind, words in (
         (socket.gaierror, "no such host"),
         (ConnectionRefusedError, "connection refused"),
-        (TimeoutError, f"no answer within {timeout_s:.3g} s"),
     ):
         if any(isinstance(one, kind) for one in causes):
             return words
     told = next((one.strerror for one in causes if isinstance(one, OSError) and one.strerror), None)
-    return told.lower() if told else "the connection was closed before an answer came"
+    if told:
+        return told.lower()
+    if any(isinstance(one, TimeoutError) for one in causes):
+        return f"no answer within {timeout_s:.3g} s"
+    return "the connection was closed before an answer came"
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qss_client.clock import Clock
-from qss_core.errors import NotReadyError, StaleEpochError, StoreError
+from qss_core.errors import CorruptionError, NotReadyError, StaleEpochError, StoreError
 from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
@@ -247,10 +247,13 @@ class Pod:
         was_here |= (
             held is not None and held.partitions[partition].role_of(self.ordinal) is not None
         )
+        is_learner = configuration.role_of(self.ordinal) is Role.LEARNER
+        has_files = was_here or self._opening.has_files(partition)
         try:
             opened = await self._opened(assignment, configuration, was_here=was_here)
         except StoreError as error:
-            if not was_here and configuration.role_of(self.ordinal) is not Role.LEARNER:
+            is_damage = has_files and type(error) is CorruptionError
+            if not (was_here or is_learner or is_damage):
                 raise
             # The operator sees that the replica is missing; the others are served.
             self._unopened.note(partition, error)

@@ -29,6 +29,7 @@ from qss_store.transactions.commands import Complete
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient
 from qss_store.writes.participant_service import ParticipantService
+from qss_store.writes.under_way import RecentBatches
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
@@ -72,6 +73,7 @@ class CommitDriver:
         self._applied: asyncio.Future[None] | None = None
         self._carried = _NOTHING
         self.dropped = DroppedRows[Mapping[str, int]]()
+        self.recent = RecentBatches()
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
@@ -177,6 +179,7 @@ class CommitDriver:
                 await asyncio.sleep(delay_s)
                 delay_s = min(_LAST_RETRY_S, delay_s * 2)
         self.dropped.keep(decision.sequence, dropped)
+        self.recent.end(decision, self._pod.clock.monotonic_s())
         _resolve(applied)
         while coordinator.completed < decision.sequence:
             await outcome_of(replica, Complete(sequence=decision.sequence))

@@ -54,7 +54,7 @@ from qss_store.writes.commit_checks import check_request, references
 from qss_store.writes.commit_driver import CommitDriver, active_coordinator
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient
 from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.under_way import RecentBatches, UnderWay
+from qss_store.writes.under_way import UnderWay
 from qss_store.writes.writer_registry import WriterRegistry
 
 
@@ -71,7 +71,7 @@ class CoordinatorService:
         self._settings = settings
         self._deciding = asyncio.Lock()
         self._under_way = UnderWay()
-        self.recent = RecentBatches()
+        self.recent = self.driver.recent
 
     # --- Writers
 
@@ -229,11 +229,11 @@ class CoordinatorService:
             )
             payload = b"".join(one.data for one in rows)
             self.driver.carries(decision, rows)
+            self.recent.begin(decision, asked_s)
             await outcome_of(
                 replica, Decide(decision=decision, payload_bytes=len(payload)), payload
             )
             await self.driver.apply()
-        self.recent.note(decision, self._pod.clock.monotonic_s() - asked_s)
         return self._answer(replica, decision.sequence, already_applied=False)
 
     async def _logged_decision(self, replica: Replica) -> None:

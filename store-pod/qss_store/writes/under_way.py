@@ -76,13 +76,28 @@ async def _of_a_repeat(first: "asyncio.Task[CommitAnswer]") -> CommitAnswer:
 
 
 class RecentBatches:
-    """The newest batches that all partitions have applied, in order, up to 1000."""
+    """The newest batches that all partitions have applied, in order, up to 1000.
+
+    Kept are those that this pod was asked to commit, also where the request has ended before.
+    """
 
     def __init__(self) -> None:
         self._kept: deque[BatchReport] = deque(maxlen=_BATCHES_KEPT)
+        self._begun: tuple[Decision, float] | None = None
 
-    def note(self, decision: Decision, latency_s: float) -> None:
-        """Keeps a batch; `latency_s` are the seconds from its commit request to its end."""
+    def begin(self, decision: Decision, asked_s: float) -> None:
+        """Notes the decision that will be logged next; `asked_s` is the time of its request."""
+        self._begun = decision, asked_s
+
+    def end(self, decision: Decision, now_s: float) -> None:
+        """Keeps a batch that all partitions have applied now, once."""
+        begun, asked_s = self._begun or (None, 0.0)
+        if begun is None or _identity(begun) != _identity(decision):
+            return  # It was decided on another pod, or before this one has started.
+        self._begun = None
+        self._keep(decision, now_s - asked_s)
+
+    def _keep(self, decision: Decision, latency_s: float) -> None:
         self._kept.append(
             BatchReport(
                 sequence=decision.sequence,
@@ -97,3 +112,9 @@ class RecentBatches:
     def after(self, sequence: int) -> tuple[BatchReport, ...]:
         """The kept batches with a higher sequence."""
         return tuple(one for one in self._kept if one.sequence > sequence)
+
+
+def _identity(decision: Decision) -> tuple[str, int, int, int, int]:
+    """Tells decisions apart: one that was logged and refused leaves its sequence to another."""
+    run = decision.writer, decision.generation, decision.writer_epoch
+    return *run, decision.batch, decision.sequence

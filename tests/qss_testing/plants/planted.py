@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 _STORE = "store-pod/qss_store"
 _DURABILITY = "tests/integration/test_writes_durability.py"
 _DAMAGE = "tests/integration/test_writes_damage.py"
+_AT_START = "tests/integration/test_damage_at_start.py"
 _ROLLED_BACK = "tests/integration/test_writes_rolled_back.py"
 _TIMEOUT_S = 120
 
@@ -85,10 +86,16 @@ PLANTS = (
     Plant.of(
         "a damaged partition ends its pod",
         f"{_STORE}/replicas/pod.py",
-        "            if not was_here and configuration.role_of(self.ordinal) is not "
-        "Role.LEARNER:\n                raise\n",
+        "            if not (was_here or is_learner or is_damage):\n                raise\n",
         "            raise\n",
         f"{_DAMAGE}::test_a_damaged_block_loses_only_its_partition",
+    ),
+    Plant.of(
+        "a damaged database without a kept assignment refuses each assignment",
+        f"{_STORE}/replicas/pod.py",
+        "is_damage = has_files and type(error) is CorruptionError\n",
+        "is_damage = False\n",
+        f"{_AT_START}::test_without_a_kept_assignment_damaged_files_lose_their_partition_alone",
     ),
     Plant.of(
         "a full volume hides what is whole",

@@ -188,9 +188,25 @@ STANDBY_PLANTS = (
     Plant.of(
         "files that do not open hold up an assignment",
         f"{_STORE}/replicas/pod.py",
-        " and configuration.role_of(self.ordinal) is not Role.LEARNER:\n",
-        ":\n",
+        "is_learner = configuration.role_of(self.ordinal) is Role.LEARNER\n",
+        "is_learner = False\n",
         f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
+    ),
+    Plant.of(
+        "a failover is decided by reports of before a wait",
+        "operator/qss_operator/pod_reports.py",
+        "        if is_old and len(reports) < len(running):\n",
+        "        if False:\n",
+        "tests/unit/qss_operator/test_reconcile.py"
+        "::test_reports_that_waited_for_a_silent_pod_are_asked_for_again",
+    ),
+    Plant.of(
+        "a learner's rows are stranded by what its pod in sync lost",
+        "operator/qss_operator/planning/disk_claims.py",
+        "is_held = not lost.isdisjoint(entry.in_sync)\n",
+        "is_held = False\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
     ),
     Plant.of(
         "a replica that has more than its active is deleted",

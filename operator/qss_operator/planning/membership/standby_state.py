@@ -76,8 +76,9 @@ def unapplied_message(
     ]
     if not waiting:
         return None
+    have = "partition {} has" if len(waiting) == 1 else "partitions {} have"
     return (
-        f"partition {listed(waiting)} has a standby that applies its changelog: it holds every "
+        f"{have.format(listed(waiting))} a standby that applies its changelog: it holds every "
         "batch, and answers no reads before it is level"
     )
 

@@ -3,8 +3,10 @@
 import os
 import threading
 import webbrowser
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -39,14 +41,17 @@ def console(
     name = store or _only_store(reached)
     with connection_of(name, place) as to, closing(to.http()) as http:
         url = _with_console(http, to.urls, reached.timeout_s)
-        if not (to.shown.has_token or to.server_hostname or to.shown.ca_file):
+        asks_token = to.shown.has_token
+        if not (asks_token or place.is_on_kubernetes or to.shown.ca_file):
             _show(f"{url}/console/", no_browser=no_browser)
-            if place.is_on_kubernetes:
-                _wait("forwards the port")
             return
-        with gateway(http, url, reached.timeout_s, kubectl_options(name, place)) as address:
-            _show(address, no_browser=no_browser)
-            _wait("passes the requests of the page on, with your token")
+        options = kubectl_options(name, place)
+        with (
+            gateway(http, url, reached.timeout_s, options, asks_token=asks_token) as address,
+            redirect_file(address) as file_url,
+        ):
+            _show(address, opened=file_url, no_browser=no_browser)
+            _wait("passes the requests of the page on" + ", with your token" * asks_token)
 
 
 def _only_store(reached: Reaching) -> str:
@@ -101,9 +106,24 @@ def _with_console(http: SyncHttp, urls: Iterable[str], timeout_s: float) -> str:
     raise failure
 
 
-def _show(address: str, *, no_browser: bool) -> None:
+@contextmanager
+def redirect_file(address: str) -> Iterator[str]:
+    """The URL of a file that leads a browser to the address; only this user may read the file.
+
+    Every user of the machine sees the line of the browser's process, and the address has a code.
+    """
+    with TemporaryDirectory(prefix="qss-console-") as directory:  # Its mode is 0700.
+        path = Path(directory) / "open.html"
+        page = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={address}">\n'
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(page)
+        yield path.as_uri()
+
+
+def _show(address: str, *, opened: str | None = None, no_browser: bool) -> None:
+    """Prints the address, and opens it, or `opened` instead, in a browser."""
     typer.echo(address)
-    if not no_browser and not webbrowser.open(address):
+    if not no_browser and not webbrowser.open(opened or address):
         typer.echo("no browser could be opened: open the address", err=True)
 
 

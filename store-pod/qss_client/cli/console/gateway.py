@@ -6,7 +6,7 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,15 +39,21 @@ _OF_THE_CONNECTION = frozenset(("connection", "content-length", "date", "transfe
 
 @contextmanager
 def gateway(
-    http: SyncHttp, url: str, timeout_s: float, kubectl: Sequence[str] = ()
+    http: SyncHttp,
+    url: str,
+    timeout_s: float,
+    kubectl: Sequence[str] = (),
+    *,
+    asks_token: bool = True,
 ) -> Iterator[str]:
     """Listens on the loopback inside the block; yields the address to open, with a code.
 
     http: asks the pod at `url`, with the caller's credentials. kubectl: the options by which
     `kubectl qss` finds the store; with `url` they go into the texts that the page gives to copy,
-    since this listener takes no token.
+    since this listener takes no token. asks_token: whether these texts need one.
     """
-    server = _Server(http, url, timeout_s, kubectl)
+    place = {"pod": url, "kubectl": list(kubectl), "token": asks_token}
+    server = _Server(http, url, timeout_s, place)
     thread = threading.Thread(target=server.serve_forever, name="console", daemon=True)
     thread.start()
     try:
@@ -61,11 +67,13 @@ def gateway(
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, http: SyncHttp, url: str, timeout_s: float, kubectl: Sequence[str]) -> None:
+    def __init__(
+        self, http: SyncHttp, url: str, timeout_s: float, place: Mapping[str, Any]
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self._http = http
         self._url = url
-        self._kubectl = list(kubectl)
+        self._place = place
         self._timeout_s = timeout_s
         self._session = secrets.token_urlsafe(32)
         self._unused: str | None = secrets.token_urlsafe(32)
@@ -108,8 +116,7 @@ class _Server(ThreadingHTTPServer):
             if unused is None or not hmac.compare_digest(code, unused.encode()):
                 raise ForbiddenError("the code was used or is wrong: run `qss console` again")
             self._unused = None
-        told = {"session": self._session, "pod": self._url, "kubectl": self._kubectl}
-        return json.dumps(told).encode()
+        return json.dumps({"session": self._session, **self._place}).encode()
 
     def check(self, authorization: str | None) -> None:
         """Raises UnauthenticatedError where the page does not show the session."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qss_client.cli.asking import Reaching, reaching
-from qss_client.cli.load.input_rows import FileFormat, format_of
+from qss_client.cli.load.input_rows import FileFormat, format_of, rows_text
 from qss_client.cli.main import MissingExtraError
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document
@@ -107,7 +107,8 @@ def load(
     if reached.output is not Output.TABLE:
         print_document(document, reached.output)
     elif check:
-        typer.echo(f"all {loaded.rows} rows of {file.name} fit store {store}")
+        fit = "the row of {} fits" if loaded.rows == 1 else f"all {loaded.rows} rows of {{}} fit"
+        typer.echo(f"{fit.format(file.name)} store {store}")
     else:
         _tell(file.name, store, loaded)
 
@@ -120,11 +121,15 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 
 
 def _tell(name: str, store: str, loaded: "Loaded") -> None:
-    earlier = f", {loaded.earlier_rows} were loaded before" if loaded.earlier_rows else ""
+    were = "was" if loaded.earlier_rows == 1 else "were"
+    earlier = f", {loaded.earlier_rows} {were} loaded before" if loaded.earlier_rows else ""
     batches = "1 batch" if loaded.batches == 1 else f"{loaded.batches} batches"
-    rows = "1 row" if loaded.rows == 1 else f"{loaded.rows} rows"
-    typer.echo(f"loaded {rows} of {name} into store {store} in {batches}{earlier}")
+    typer.echo(
+        f"loaded {rows_text(loaded.rows)} of {name} into store {store} in {batches}{earlier}"
+    )
     if loaded.dropped:
-        typer.echo(f"{loaded.dropped} rows are older than the store keeps: no reader sees them")
+        are, them = ("is", "it") if loaded.dropped == 1 else ("are", "them")
+        told = f"{rows_text(loaded.dropped)} {are} older than the store keeps"
+        typer.echo(f"{told}: no reader sees {them}")
     if loaded.earlier_rows and not loaded.rows:
         typer.echo("the whole file was loaded before: --again loads it anew", err=True)

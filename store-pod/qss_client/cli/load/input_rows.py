@@ -85,3 +85,8 @@ def format_of(path: Path, given: FileFormat | None) -> FileFormat:
             "give it with --format csv, ndjson or parquet"
         )
     return found
+
+
+def rows_text(count: int) -> str:
+    """A number of rows in words: "1 row", "2 rows"."""
+    return "1 row" if count == 1 else f"{count} rows"

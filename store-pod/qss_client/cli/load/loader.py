@@ -12,7 +12,7 @@ from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
 from qss_client.chunks.chunk import Slice
 from qss_client.cli.load.csv_file import CsvFile
 from qss_client.cli.load.identity import Identity, Stamp, check_unchanged, identity_of
-from qss_client.cli.load.input_rows import FileFormat, InputFile, InputRow
+from qss_client.cli.load.input_rows import FileFormat, InputFile, InputRow, rows_text
 from qss_client.cli.load.ndjson_file import NdjsonFile
 from qss_client.cli.load.parquet_file import ParquetFile
 from qss_client.cli.load.row_encoder import Columns, RowEncoder
@@ -114,7 +114,7 @@ def check_file(http: SyncHttp, to: ConnectionOptions, options: LoadOptions, tell
         for rows in _batches(source.rows(), options.batch_rows):
             for group in encoder.groups(rows):
                 checked.rows += sum(one.records for one in group)
-            tell(f"checked {checked.rows} rows", source.share_read())
+            tell(f"checked {rows_text(checked.rows)}", source.share_read())
     return checked
 
 
@@ -148,7 +148,7 @@ def load(
             for number, rows in enumerate(_batches(source.rows(), options.batch_rows)):
                 if number <= last:
                     loaded.skip(rows)
-                    tell(f"skipped {loaded.earlier_rows} rows", source.share_read())
+                    tell(f"skipped {rows_text(loaded.earlier_rows)}", source.share_read())
                     continue
                 batch = _Batch(http, run, number, identity.fingerprint(number), limits)
                 check = partial(check_unchanged, options.path, stamp)
@@ -157,7 +157,7 @@ def load(
                 )
                 last = number
                 loaded.add(rows)
-                tell(f"loaded {loaded.rows} rows", source.share_read())
+                tell(f"loaded {rows_text(loaded.rows)}", source.share_read())
         finally:
             with suppress(StoreError):  # The store closes a silent run by itself.
                 abort(http, run, last + 1, _CLOSE_LIMITS)
@@ -241,7 +241,8 @@ class _Batch:
         for number, slices in enumerate(groups):
             task = name_group(name_attempt(0, 0), number)
             staged += stage(self.http, self.run, self.number, task, slices, self.limits)
-            tell(f"sent {sum(one.chunk.records for one in staged)} rows of batch {self.number}")
+            sent = sum(one.chunk.records for one in staged)
+            tell(f"sent {rows_text(sent)} of batch {self.number}")
         return staged
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -14,19 +14,35 @@ from qss_client.cli.printing import (
     key_document,
     print_document,
     print_table_row,
+    session_document,
     shown_time,
     times_shown,
+    version_document,
+    window_document,
     without_csv,
+)
+from qss_client.cli.stores.followed import (
+    ROWS_MAX,
+    Change,
+    Look,
+    TimedRow,
+    changes_between,
+    looks_at,
 )
 from qss_client.clock import Clock, SystemClock
 from qss_client.reads.requests import ReadOptions
-from qss_client.reads.responses import Row
+from qss_client.reads.responses import NewerRow, Row, SessionRow, VersionRow, WindowRow
 from qss_client.store import Store
 from qss_core.errors import Retry, StoreError
+from qss_core.model import StoreType
 from qss_core.times import Times
 
 _INTERVAL_MIN_S = 0.5
 _NEVER = object()  # Not a row, and not an absent row.
+_OF_KEYS = (StoreType.KEY_VALUE, StoreType.CUSTOM)
+_OF_VALUE = ("value", "timestamp", "headers")  # A row that is gone has none of them.
+_BESIDE = ("key", "headers", "indexKey", "sequence")  # A table leaves them out.
+Answer = TypeVar("Answer")
 
 
 def register(app: typer.Typer) -> None:
@@ -45,14 +61,23 @@ def watch(
     *,
     asked: Asking,
 ) -> None:
-    """Print the row of a key, and each newer row as batches commit, until Ctrl-C."""
+    """Print the rows of a key, and each newer row as batches commit, until Ctrl-C.
+
+    A Window, Session or Versioned store has several rows of a key: those that are new, changed or
+    gone are printed.
+    """
     shown = times_shown(times, without_csv(asked.output))
     clock = SystemClock()
     with asked.store(store) as client, advising(client):
         wanted = key_of(key_serde(client), key)
-        rows = new_rows(client, wanted, asked.options, lambda: _wait(interval), _tell)
-        for number, row in enumerate(rows, start=1):
-            _print(_document(key, row, clock, shown), asked.output)
+        given = client, wanted, asked.options, lambda: _wait(interval), _tell
+        changes: Iterator[Change]
+        if client.metadata().definition.type in _OF_KEYS:
+            changes = (Change(row, is_gone=row is None) for row in new_rows(*given))
+        else:
+            changes = new_timed_rows(*given)
+        for number, change in enumerate(changes, start=1):
+            _print(_document(key, change, clock, shown), asked.output)
             if number == limit:
                 return
 
@@ -71,10 +96,50 @@ def new_rows(
     """
     etag: str | None = None
     last: Any = _NEVER
+
+    def ask() -> NewerRow | None:
+        nonlocal etag
+        newer = client.get_newer(key, etag, options)
+        etag = etag if newer is None else newer.etag
+        return newer
+
+    for newer in _answers(ask, wait, tell):
+        if newer is not None and newer.row != last:
+            last = newer.row
+            yield newer.row
+
+
+def new_timed_rows(
+    client: Store,
+    key: Any,
+    options: ReadOptions,
+    wait: Callable[[], None],
+    tell: Callable[[str], None],
+) -> Iterator[Change]:
+    """The windows, sessions or versions of a key, and then what changes; as `new_rows`.
+
+    The newest ROWS_MAX are followed; `tell` gets a sentence where the key has more.
+    """
+    last: Look | None = None
+    is_told = False
+    for look in _answers(looks_at(client, key, options), wait, tell):
+        if not (look.is_whole or is_told):
+            tell(f"the key has more rows: its newest {ROWS_MAX} are followed")
+            is_told = True
+        if last is None and not look.rows:
+            yield Change(None, is_gone=True)
+        yield from changes_between(last or Look(), look)
+        last = look
+
+
+def _answers(
+    ask: Callable[[], Answer], wait: Callable[[], None], tell: Callable[[str], None]
+) -> Iterator[Answer]:
+    """The answers to a question that is asked again and again; a failure is told once."""
     is_told = False
     while True:
         try:
-            newer = client.get_newer(key, etag, options)
+            answer = ask()
         except StoreError as error:
             if error.retry is Retry.NEVER:
                 raise
@@ -83,11 +148,7 @@ def new_rows(
             is_told = True
         else:
             is_told = False
-            if newer is not None:
-                etag = newer.etag
-                if newer.row != last:
-                    last = newer.row
-                    yield newer.row
+            yield answer
         wait()
 
 
@@ -99,17 +160,34 @@ def _tell(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _document(key: str, row: Row | None, clock: Clock, times: Times) -> dict[str, Any]:
+def _document(key: str, change: Change, clock: Clock, times: Times) -> dict[str, Any]:
     seen = {"seenAt": shown_time(clock.wall_ms(), times)}
-    if row is None:
+    if change.row is None:
         return {**seen, "key": key, "absent": True}
-    return {**seen, **key_document(row, times)}
+    document = _row_document(change.row, times)
+    if not change.is_gone:
+        return {**seen, **document}
+    named = {name: value for name, value in document.items() if name not in _OF_VALUE}
+    return {**seen, **named, "absent": True}
+
+
+def _row_document(row: Row | TimedRow, times: Times) -> dict[str, Any]:
+    match row:
+        case Row():
+            return key_document(row, times)
+        case WindowRow():
+            return window_document(row, times)
+        case SessionRow():
+            return session_document(row, times)
+        case VersionRow():
+            return version_document(row, times)
 
 
 def _print(document: dict[str, Any], output: Output) -> None:
     if output is not Output.TABLE:
         print_document(document, Output.NDJSON)
         return
-    absent = "absent" in document
-    cells = [document["seenAt"], "(absent)" if absent else document["value"]]
-    print_table_row([*cells, *([document["timestamp"]] if "timestamp" in document else [])])
+    cells = {name: value for name, value in document.items() if name not in _BESIDE}
+    if "absent" in cells:
+        cells["absent"] = "(absent)"
+    print_table_row(cells.values())

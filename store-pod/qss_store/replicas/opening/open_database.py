@@ -4,6 +4,7 @@ Without this check the pod would serve an empty or shortened database as if it w
 """
 
 import logging
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
@@ -42,6 +43,7 @@ from qss_store.storage.replica_identity import (
 
 _LOG = logging.getLogger(__name__)
 _GIVING_UP = "loss-being-accepted"
+_MADE_FIRST = re.compile("LOG|LOCK$|IDENTITY$")  # RocksDB makes them before it has a database.
 
 
 class OpenEngine(Protocol):
@@ -100,6 +102,14 @@ class Opening:
         # Its new database may take batches, on the volume of another pod, too.
         self._volume.keep_owner(replica.log.pod, is_sure=True)
         return replica
+
+    def has_files(self, partition: PartitionId) -> bool:
+        """Whether a database was made here, also by a pod that kept no assignment."""
+        path = self._volume.database(partition)
+        try:
+            return path.is_dir() and any(not _MADE_FIRST.match(one.name) for one in path.iterdir())
+        except OSError:
+            return False  # To open it fails, too, and says why.
 
     def forget(self, partition: PartitionId) -> None:
         """Forgets the mark of a partition whose database is replaced or deleted."""

@@ -290,3 +290,23 @@ def test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened()
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
     assert known.unclear == {}
+
+
+def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened() -> None:
+    """The configuration is right, as the pod in sync holds it: a person may accept the loss."""
+    world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
+    world.settle()
+    active = published(world).active
+    entry = msgspec.structs.replace(published(world), in_sync=(active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held, pod.written = (entry,), {0}
+    world.pods[active].lost = {0: "the write-ahead log has a hole"}
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    assert known.unclear == {}
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert condition.reason == NO_IN_SYNC_REPLICA
+    assert "cannot be opened: the write-ahead log has a hole" in condition.message
+    assert "accept-data-loss=0@2" in condition.message

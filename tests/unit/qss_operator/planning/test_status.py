@@ -299,14 +299,15 @@ def test_a_standby_that_has_joined_and_not_applied_its_log_is_told() -> None:
     world.settle()
     assert world.status().condition(ConditionType.DEGRADED).reason == "Healthy"  # type: ignore[union-attr]
     seen = world.observation()
-    report = seen.reports[Ordinal(1)]
-    replicas = tuple(
-        replace(one, state="opening") if one.role is Role.STANDBY else one
-        for one in report.replicas
-    )
-    report = replace(report, replicas=replicas)
-    seen = changed(seen, reports={**seen.reports, Ordinal(1): report})
-    degraded = status_of(seen, NOW).condition(ConditionType.DEGRADED)
-    assert degraded is not None
-    assert degraded.reason == "FewerStandbys"
-    assert "has a standby that applies its changelog" in degraded.message
+    for pod, have in ((1, "partition 0 has"), (0, "partitions 0, 1 have")):
+        report = seen.reports[Ordinal(pod)]
+        replicas = tuple(
+            replace(one, state="opening") if one.role is Role.STANDBY else one
+            for one in report.replicas
+        )
+        report = replace(report, replicas=replicas)
+        seen = changed(seen, reports={**seen.reports, Ordinal(pod): report})
+        degraded = status_of(seen, NOW).condition(ConditionType.DEGRADED)
+        assert degraded is not None
+        assert degraded.reason == "FewerStandbys"
+        assert f"{have} a standby that applies its changelog" in degraded.message

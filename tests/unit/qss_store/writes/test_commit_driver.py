@@ -58,9 +58,17 @@ async def test_a_decision_that_takes_long_is_told_and_driven_on(tmp_path: Path) 
             await coordinator.commit("job", opened.writer_epoch, 0, commit_request(0))
         _, state = active_coordinator(services.pod)
         assert state.unfinished is not None
+        assert coordinator.recent.after(0) == ()
         others.reply = yes
         await wait_until_async(lambda: state.unfinished is None)
         assert state.completed == 1
+        # Its client has got an error; it took until now, and is told as any other batch.
+        (late,) = coordinator.recent.after(0)
+        assert (late.sequence, late.batch, late.writer) == (1, 0, "job")
+        await coordinator.commit("job", opened.writer_epoch, 1, commit_request(1))
+        first, second = coordinator.recent.after(0)
+        assert (first, second.sequence) == (late, 2)
+        assert late.latency_ms > second.latency_ms
 
 
 async def test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_complete(

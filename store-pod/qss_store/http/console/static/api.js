@@ -3,7 +3,7 @@
 
 let token = "";
 // Where other programs find the store. Behind a program that forwards a port this is not the page's own address.
-let place = { origin: location.origin, kubectl: [] };
+let place = { origin: location.origin, kubectl: [], asksToken: null };
 const listeners = new Set();
 const TIMEOUT_MS = 15000;
 const POLLED = "It may be starting again; the page keeps asking.";
@@ -18,6 +18,8 @@ export class Failure extends Error {
 }
 
 export const hasToken = () => token !== "";
+// Whether other programs need a token. The session of a program that forwards a port is none.
+export const asksToken = () => place.asksToken ?? hasToken();
 export const placeOfStore = () => place;
 
 export function setToken(text) {
@@ -38,8 +40,8 @@ export async function redeemCode() {
   history.replaceState(null, "", location.pathname + "#/overview");
   const answer = await fetch("session", { method: "POST", body: code });
   if (!answer.ok) return;
-  const { session, pod, kubectl } = await answer.json();
-  place = { origin: pod ?? location.origin, kubectl: kubectl ?? [] };
+  const { session, pod, kubectl, token: asks } = await answer.json();
+  place = { origin: pod ?? location.origin, kubectl: kubectl ?? [], asksToken: asks ?? null };
   setToken(session);
 }
 

@@ -1,7 +1,7 @@
 // Asks the store: a form for each kind of question, its answer, and the question for other programs.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { ask, hasToken } from "./api.js";
+import { ask, asksToken } from "./api.js";
 import { openApi } from "./feed.js";
 import { Answer } from "./answers.js";
 import { asCommand, asCurl, asPython } from "./elsewhere.js";
@@ -160,7 +160,7 @@ function Elsewhere({ kindName, values, definition, schema }) {
   let texts;
   try {
     const request = requestOf(kindName, values, definition, { schema });
-    texts = { curl: asCurl(request, hasToken()), qss: asCommand(kindName, values, definition, schema, hasToken()), Python: asPython(kindName, values, definition, schema, hasToken()) };
+    texts = { curl: asCurl(request, asksToken()), qss: asCommand(kindName, values, definition, schema, asksToken()), Python: asPython(kindName, values, definition, schema, asksToken()) };
   } catch (error) {
     return html`<section class="card elsewhere"><${Told} failure=${error} /></section>`;
   }

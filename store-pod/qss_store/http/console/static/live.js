@@ -4,7 +4,8 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js"
 import { Failure, ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
 import { refusalOf } from "./questions.js";
-import { Marked, Told, Waiting, clock, linkTo, plural, time } from "./shown.js";
+import { Marked, Told, Waiting, clock, linkTo, plural, time, useTimes } from "./shown.js";
+import { Timeline } from "./timeline.js";
 
 const EVERY_MS = 1000;
 const ROWS_EVERY_MS = 2000;
@@ -20,7 +21,7 @@ function pathOf(mode, text, { name, type }) {
   const word = WORDS[type] ?? "stores";
   if (mode === "prefix") return { path: `/state/stores/${store}?prefix=${segment(text)}&limit=${ROWS_MAX}`, hasTag: false };
   const isPoint = word === "stores";
-  const tail = isPoint ? "" : `?limit=${ROWS_MAX}&order=${type === "Session" ? "ANY" : "DESCENDING"}`;
+  const tail = isPoint ? "" : `?limit=${ROWS_MAX}&order=DESCENDING`;
   return { path: `/state/${word}/${store}/${segment(text)}${tail}`, hasTag: isPoint };
 }
 
@@ -101,13 +102,25 @@ function Followed({ mode, text, definition, state }) {
         <span class="quiet"> asked ${plural(shown.asked, "time")}, ${shown.unchanged} without a new state</span></p>
       <${Told} failure=${failure} />
       ${isOn && shown.isAsking && html`<${Waiting} />`}
-      ${shown.hasMore && html`<p class="quiet">The first ${rows.length} rows; more are there, which the page does not follow.</p>`}
+      ${shown.hasMore && html`<p class="quiet">The ${isNewestFirst(definition) ? "newest" : "first"} ${rows.length} rows; more are there, which the page does not follow.</p>`}
+      ${rows?.length > 0 && isNewestFirst(definition) && html`<${Newest} row=${rows[0]} /><${Timeline} rows=${rows} />`}
       ${rows && (rows.length ? html`<${Table} rows=${rows} changed=${(row) => held.current.changed.get(identity(row)) ?? ""} />` : html`<p class="quiet">Nothing is there now.</p>`)}
     </section>
     <section class="card" aria-labelledby="changes"><h2 id="changes">Changes</h2>
       <ol class="events" aria-live="polite">${changes.map((one) => html`<li key=${one.id}><time>${clock(one.at)}</time> ${one.text}</li>`)}</ol>
       ${changes.length === 0 && html`<p class="quiet">None since the page follows.</p>`}
     </section>`;
+}
+
+const isNewestFirst = ({ type }) => type in WORDS;
+
+// The newest window, session or version in a line of its own; an ended version is no value of now.
+function Newest({ row }) {
+  useTimes();
+  const value = html`<b class="figure"><${Marked} text=${typeof row.value === "string" ? row.value : toJson(row.value)} /></b>`;
+  if (row.validFrom === undefined) return html`<p>The newest: ${value} from ${time(row.windowStart ?? row.sessionStart)} to ${time(row.windowEnd ?? row.sessionEnd)}</p>`;
+  if (row.validTo === null) return html`<p>Now: ${value} since ${time(row.validFrom)}</p>`;
+  return html`<p>No value now; the last one: ${value} from ${time(row.validFrom)} until ${time(row.validTo)}</p>`;
 }
 
 let nextChange = 0;

@@ -7,6 +7,7 @@ import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from
 
 const SHOWN_MS = 15 * 60 * 1000;
 const BUCKET_MS = 5000;
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export function Overview({ feed }) {
   const partitions = partitionsOf(feed);
@@ -86,16 +87,18 @@ function Facts({ feed, partitions }) {
 
 // --- Batches as they arrive
 
-function seriesOf(batches, now) {
+// Times, rows/s, and the largest latency of each bucket. The line of latencies goes over a bucket without batches
+// (undefined), and breaks off at one whose batches have none (null): the log tells them.
+export function seriesOf(batches, now) {
   const first = Math.floor((now - SHOWN_MS) / BUCKET_MS) + 1;
   const buckets = Math.floor(now / BUCKET_MS) - first + 1;
   const rows = new Array(buckets).fill(0);
-  const latency = new Array(buckets).fill(null);
+  const latency = new Array(buckets).fill(undefined);
   for (const one of batches) {
     const at = Math.floor(one.committedAtMs / BUCKET_MS) - first;
     if (at < 0 || at >= buckets) continue;
     rows[at] += one.rows / (BUCKET_MS / 1000);
-    if (one.latencyMs !== undefined) latency[at] = Math.max(latency[at] ?? 0, one.latencyMs);
+    latency[at] = one.latencyMs === undefined ? (latency[at] ?? null) : Math.max(latency[at] ?? 0, one.latencyMs);
   }
   const times = rows.map((_, at) => ((first + at) * BUCKET_MS) / 1000);
   return [times, rows, latency];
@@ -106,6 +109,7 @@ function Batches({ feed }) {
   const recent = batches.filter((one) => one.committedAtMs > at - 60000);
   const perSecond = recent.reduce((sum, one) => sum + one.rows, 0) / 60;
   const latencies = recent.map((one) => one.latencyMs).filter((ms) => ms !== undefined).sort((a, b) => a - b);
+  const unknown = batches.filter((one) => one.latencyMs === undefined).length;
   const middle = latencies.length ? latencies[latencies.length >> 1] : null;
   return html`
     <section class="card wide" aria-labelledby="batches">
@@ -114,6 +118,7 @@ function Batches({ feed }) {
       <p><b class="figure">${count(Math.round(perSecond))}</b> rows/s and <b class="figure">${duration(middle)}</b> commit latency (median) in the last minute</p>
       <${Curve} batches=${batches} now=${at} />
       ${batches.length === 0 && html`<p class="quiet">No batch within 15 minutes.</p>`}
+      ${unknown > 0 && html`<p class="quiet">The latency of ${plural(unknown, "batch", "batches")} is not known: they came before the coordinator began, and its log has no latencies.</p>`}
       <div class="scroll" tabindex="0" role="region" aria-label="The newest batches"><table>
         <thead><tr><th class="num">Sequence</th><th>Writer</th><th class="num">Batch</th><th class="num">Rows</th><th class="num">Latency</th><th>Committed</th></tr></thead>
         <tbody>${batches.slice(-8).reverse().map((one) => html`<tr key=${one.sequence} class="arrives">
@@ -128,11 +133,20 @@ function Curve({ batches, now }) {
   const plot = useRef(null);
   const times = useTimes();
   const data = useMemo(() => seriesOf(batches, now), [batches, Math.floor(now / BUCKET_MS)]);
+  const shown = useRef(data);
+  shown.current = data;
   useEffect(() => {
     const resize = () => plot.current?.setSize({ width: box.current.clientWidth, height: 170 });
+    // A canvas keeps the colours that it was drawn with.
+    const recolour = () => {
+      plot.current?.destroy();
+      plot.current = plot.current && made(box.current, shown.current);
+    };
     addEventListener("resize", resize);
+    DARK.addEventListener("change", recolour);
     return () => {
       removeEventListener("resize", resize);
+      DARK.removeEventListener("change", recolour);
       plot.current?.destroy();
     };
   }, []);
@@ -160,7 +174,7 @@ function made(box, data) {
     series: [
       {},
       { stroke: style.getPropertyValue("--active"), fill: style.getPropertyValue("--active-faint"), width: 1.5, points: { show: false }, paths: window.uPlot.paths.stepped({ align: 1 }) },
-      { scale: "ms", stroke: style.getPropertyValue("--standby"), width: 1.5, points: { show: true, size: 4 }, spanGaps: true },
+      { scale: "ms", stroke: style.getPropertyValue("--standby"), width: 1.5, points: { show: true, size: 4 } },
     ],
   }, data, box);
 }

@@ -39,6 +39,19 @@ _INDEX_KEY: dict[str, Any] = {
     "indexKey": {"description": "JSON of the index's serde; of an IndexQuery's rows."}
 }
 _LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
+# The structs have defaults for these members, since their absence has a code or a text of its own,
+# as NULL_KEY. What one query type has in two forms, as WindowRangeQuery, only its description says.
+_WINDOW_OF_KEY = ("key", "timeFrom", "timeTo")
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "KeyQuery": ("key",),
+    "TimestampedKeyQuery": ("key",),
+    "TimestampedKeyWithHeadersQuery": ("key",),
+    "PrefixQuery": ("prefix",),
+    "WindowKeyQuery": _WINDOW_OF_KEY,
+    "TimestampedWindowKeyWithHeadersQuery": _WINDOW_OF_KEY,
+    "VersionedKeyQuery": ("key",),
+    "MultiVersionedKeyQuery": ("key",),
+}
 
 
 def ref(name: str) -> dict[str, Any]:
@@ -51,6 +64,8 @@ def make_schemas() -> dict[str, Any]:
     # The JSON round trip turns tuples in defaults into arrays.
     components = msgspec.json.decode(msgspec.json.encode({**queries[1], **components}))
     components["Query"] = queries[0][0]
+    for name, members in _NEEDED.items():
+        _require(components[name], members)
     components["QueryRequest"]["properties"]["query"] = {"anyOf": [ref("Query"), ref("OwnQuery")]}
     components["OwnQuery"] = _own_query()
     position = {"anyOf": [TEXT, ref("Position"), {"type": "null"}]}
@@ -59,6 +74,13 @@ def make_schemas() -> dict[str, Any]:
     components["BatchAnswer"]["properties"]["results"]["items"] = ref("KeyResult")
     components["BatchRequest"]["properties"]["keys"]["items"] = _KEY["key"]
     return plain_schemas({**components, **_rows(), **_timed_rows(), **_answers()})
+
+
+def _require(query: dict[str, Any], members: tuple[str, ...]) -> None:
+    """Says that a query has to have the members; none of them has a default then."""
+    query["required"] = [*query["required"], *members]
+    for name in members:
+        del query["properties"][name]["default"]
 
 
 def _own_query() -> dict[str, Any]:

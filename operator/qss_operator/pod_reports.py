@@ -1,0 +1,66 @@
+"""Asks all pods of a store for their reports at the same time."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from qss_client.clock import Clock
+from qss_core.model import Ordinal, Sequence, StoreName
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.model import ClusterState, PodState
+from qss_operator.ports import Pods
+
+_OLD_S = 0.5
+
+
+class PodReports:
+    """The reports of one store's pods."""
+
+    def __init__(self, store: StoreName, pods: Pods, clock: Clock) -> None:
+        self._store = store
+        self._pods = pods
+        self._clock = clock
+
+    async def of(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
+        """The reports of the pods that run and answer, from nearly the same moment.
+
+        The first requests wait two seconds for a pod that has just fallen silent. Meanwhile another
+        pod may end and lose a replica, and that replica must not be made an active.
+        """
+        running = [pod for pod in cluster.pods if pod.is_running]
+        began_s = self._clock.monotonic_s()
+        reports = await self._asked(running)
+        is_old = self._clock.monotonic_s() - began_s > _OLD_S
+        if is_old and len(reports) < len(running):
+            reports = await self._asked(pod for pod in running if pod.ordinal in reports)
+        return reports
+
+    def with_refusals(
+        self, cluster: ClusterState, reports: Mapping[Ordinal, ReplicasReport]
+    ) -> ClusterState:
+        """The cluster, with why a pod did not report where the pod said so itself."""
+        return replace(
+            cluster,
+            pods=tuple(
+                pod
+                if pod.ordinal in reports or not pod.is_running or pod.trouble is not None
+                else replace(pod, trouble=self._pods.refusal(pod.reached_at))
+                for pod in cluster.pods
+            ),
+        )
+
+    async def _asked(self, pods: Iterable[PodState]) -> dict[Ordinal, ReplicasReport]:
+        asked = list(pods)
+        reports = await asyncio.gather(*(self._pods.report(pod.reached_at) for pod in asked))
+        return {
+            pod.ordinal: report
+            for pod, report in zip(asked, reports, strict=True)
+            # Another pod, of this store or of none, may listen at an address that was reused.
+            if report is not None and (report.store, report.ordinal) == (self._store, pod.ordinal)
+        }
+
+
+def completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:
+    """The last sequence that the store's coordinator says is complete everywhere."""
+    told = (replica.coordinated for report in reports for replica in report.replicas)
+    return max((one for one in told if one is not None), default=None)
