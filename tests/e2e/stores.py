@@ -110,12 +110,16 @@ def is_observed(store: Object) -> bool:
 
 
 def is_redundant(found: Object) -> bool:
-    """Whether each partition has its replica and a standby in sync, and nothing is in trouble."""
-    assignment = found.get("status", {}).get("assignment", ())
+    """Whether each partition has its active and its standbys in sync, and nothing is in trouble."""
+    status = found.get("status", {})
+    copies = 1 + status.get("standbys", 1)
     return (
         is_ready(found)
         and condition(found, "Degraded").get("reason") == "Healthy"
-        and all(len(one["inSync"]) == len(one["replicas"]) == 2 for one in assignment)
+        and all(
+            len(one["inSync"]) == len(one["replicas"]) == copies
+            for one in status.get("assignment", ())
+        )
     )
 
 
