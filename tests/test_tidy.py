@@ -197,6 +197,16 @@ def prose(page: Path) -> str:
     return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+def test_no_page_has_both_sides_of_a_merge() -> None:
+    marks = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    left = [
+        str(page.relative_to(ROOT))
+        for page in [ROOT / "CHANGELOG.md", *pages()]
+        if marks.search(page.read_text())
+    ]
+    assert left == []
+
+
 def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
