@@ -95,7 +95,8 @@ def stranded(
     If the pods got this configuration, an empty partition would take the place of the data. While a
     member has not answered, only the pods count that the configuration would take the role from.
     A learner of this very configuration is not stranded where a member holds it, too: the member's
-    replica that cannot be opened is lost, and a person may accept that.
+    replica that cannot be opened is lost, and a person may accept that. A pod without a role is: it
+    may have all rows, and would delete them after the acceptance.
     """
     written = {
         claim.pod: claim.configuration for claim in claims if claim.is_open and not claim.is_empty
@@ -105,7 +106,12 @@ def stranded(
     if heard.issuperset(entry.in_sync):
         lost = {one.pod for one in claims if one.configuration == entry and not one.is_open}
         is_held = not lost.isdisjoint(entry.in_sync)
-        return tuple(sorted(pod for pod, own in written.items() if own != entry or not is_held))
+        known = {
+            pod
+            for pod, own in written.items()
+            if is_held and own == entry and entry.role_of(pod) is not None
+        }
+        return tuple(sorted(written.keys() - known))
     return tuple(
         sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
     )

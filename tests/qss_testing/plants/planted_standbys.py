@@ -209,6 +209,14 @@ STANDBY_PLANTS = (
         "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
     ),
     Plant.of(
+        "the rows of a pod without a role are given up with a lost replica",
+        "operator/qss_operator/planning/disk_claims.py",
+        "if is_held and own == entry and entry.role_of(pod) is not None\n",
+        "if is_held and own == entry\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost",
+    ),
+    Plant.of(
         "a replica that has more than its active is deleted",
         f"{_MEMBERSHIP}/retirements.py",
         "        and (has_more(left, active) or is_evidence",

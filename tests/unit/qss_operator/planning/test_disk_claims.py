@@ -16,6 +16,7 @@ from qss_operator.planning.assignment_state import (
 )
 from qss_operator.planning.disk_claims import Claim, told_of_unclear
 from qss_operator.planning.model import (
+    AcceptLoss,
     ConditionStatus,
     ConditionType,
     PublishAssignment,
@@ -310,3 +311,20 @@ def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_o
     assert condition.reason == NO_IN_SYNC_REPLICA
     assert "cannot be opened: the write-ahead log has a hole" in condition.message
     assert "accept-data-loss=0@2" in condition.message
+
+
+def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
+    """After an accepted loss its whole copy would be deleted, since its role has ended."""
+    world = World(resource=resource_of(spec_of(partitions=1, replicas=2)))
+    world.settle()
+    entry = msgspec.structs.replace(published(world), epoch=2)
+    say(world, entry)
+    (other,) = {0, 1} - {entry.active}
+    for pod in world.pods:
+        pod.held, pod.written = (entry,), {0}
+    world.pods[entry.active].lost = {0: "the write-ahead log has a hole"}
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    assert f"word-counts-{other} holds the data" in known.unclear[P0]
+    world.resource = replace(world.resource, accept_data_loss="0@2")
+    assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
