@@ -6,14 +6,14 @@ next epoch.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Role
 from qss_core.text import by_reason, listed
-from qss_core.wire.losses import DataLoss
+from qss_core.wire.losses import DataLoss, LostReplica
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
 from qss_operator.planning.model import Observation, replica_of
@@ -81,25 +81,65 @@ def with_taken_losses(
 def fullest_learner(
     observation: Observation, entry: PartitionConfiguration
 ) -> tuple[Ordinal, ReplicaReport] | None:
-    """The pod and report of the learner with the longest log, where in-sync pods lost volumes.
+    """The pod and report of the learner with the longest log, where in-sync pods lost the data.
 
-    It has all but the last entries, so it is better than an empty partition. None where it has no
-    entries, or where an in-sync pod may still have its data.
+    It has all but the last entries, so it is better than an empty partition. A replica that cannot
+    be opened may be opened up to its damage, and have more: there the learner needs all batches
+    that were completed. None where it has no entries, or where an in-sync pod may still have its
+    data.
+    """
+    lost = _gone(observation, entry)
+    learner = None if lost is None else _longest_learner(observation, entry)
+    if learner is None or lost is None or all(one.is_misplaced for one in lost):
+        return learner
+    return learner if _has_all_completed(observation, entry, learner[1]) else None
+
+
+def _gone(observation: Observation, entry: PartitionConfiguration) -> list[LostReplica] | None:
+    """The in-sync replicas that cannot be opened, where the others lost their volumes.
+
+    None where an in-sync pod may still have its data.
     """
     reports, silent_s = observation.reports, observation.silent_s
     emptied = {pod for pod in entry.in_sync if pod in reports and reports[pod].store_id is None}
-    away = {pod for pod in entry.in_sync if silent_s.get(pod, 0.0) >= AWAY_S}
-    if not emptied or set(entry.in_sync) - emptied - away:
+    lost = {pod: one for pod in entry.in_sync if (one := _lost(reports.get(pod), entry))}
+    away = {pod for pod in entry.in_sync if silent_s.get(pod, 0.0) >= AWAY_S and not lost}
+    if not (emptied or lost) or set(entry.in_sync) - emptied - lost.keys() - away:
         return None
+    return list(lost.values())
+
+
+def _lost(report: ReplicasReport | None, entry: PartitionConfiguration) -> LostReplica | None:
+    """What a pod tells of a replica that cannot be opened, for good."""
+    told = () if report is None else report.lost
+    found = (one for one in told if one.partition == entry.partition and not one.is_waiting)
+    return next(found, None)
+
+
+def _longest_learner(
+    observation: Observation, entry: PartitionConfiguration
+) -> tuple[Ordinal, ReplicaReport] | None:
     found = [
         (pod, replica)
         for pod in sorted(set(entry.replicas) - set(entry.in_sync))
-        if (replica := replica_of(reports, pod, entry)) is not None
+        if (replica := replica_of(observation.reports, pod, entry)) is not None
         and replica.state in _OPEN
         and replica.end_offset > 0
         and not (replica.is_damaged or replica.has_damage)
     ]
     return max(found, key=lambda one: one[1].end_offset, default=None)
+
+
+def _has_all_completed(
+    observation: Observation, entry: PartitionConfiguration, learner: ReplicaReport
+) -> bool:
+    """Whether a learner has applied every batch that partition 0 tells as completed.
+
+    Of partition 0 nobody tells that.
+    """
+    told = [one.coordinated for report in observation.reports.values() for one in report.replicas]
+    known = [one for one in (observation.completed, *told) if one is not None]
+    return bool(known) and entry.partition != 0 and learner.sequence >= max(known)
 
 
 def may_have_fuller_learner(observation: Observation, entry: PartitionConfiguration) -> bool:
@@ -159,26 +199,66 @@ def to_accept(
     observation: Observation, partitions: tuple[PartitionConfiguration, ...]
 ) -> list[Lacking]:
     """The losses that a person has accepted; partition 0 first, since others depend on it."""
-    accepted = accepted_losses(observation)
+    accepted, entries = accepted_losses(observation), {one.partition: one for one in partitions}
     return [
-        one for one in lacking(observation, partitions) if accepted.get(one.partition) == one.epoch
+        one
+        for one in lacking(observation, partitions)
+        if accepted.get(one.partition) == one.epoch
+        if one.is_open or not may_have_fuller_learner(observation, entries[one.partition])
     ]
 
 
-def lacking_message(observation: Observation, found: list[Lacking]) -> str:
+def lacking_message(
+    observation: Observation, found: list[Lacking], partitions: tuple[PartitionConfiguration, ...]
+) -> str:
     """Tells a person how to mend partitions that lack batches."""
+    unopened = {one.partition for one in found if not one.is_open}
+    entries = [entry for entry in partitions if entry.partition in unopened]
+    led = {one.partition for one in entries if fullest_learner(observation, one) is not None}
     alike = by_reason((one.partition, one.why) for one in found)
     said = "; ".join(f"partition {numbers} {why}" for numbers, why in alike)
     misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
     ways = []
     if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
         command = how_to_accept(observation, lost)
-        unread = [str(one.partition) for one in found if not (one.is_open or one.is_misplaced)]
+        unread = [
+            str(one.partition)
+            for one in found
+            if not (one.is_open or one.is_misplaced or one.partition in led)
+        ]
         cost = f" (of partition {listed(unread)} it may be all rows)" if unread else ""
         ways.append(f"Bring the newer volume back, or accept the loss{cost}: {command}")
     if misplaced:
         ways.append(last_resort(observation, misplaced))
+    ways += [way for way in (learners_message(observation, entries),) if way]
     return ". ".join([said, *ways])
+
+
+def learners_message(observation: Observation, entries: Iterable[PartitionConfiguration]) -> str:
+    """What becomes of learners with rows after an accepted loss, as a sentence without its stop.
+
+    Empty without any.
+    """
+    goes_on, given_up = [], []
+    for entry in entries:
+        if _gone(observation, entry) is None:
+            continue
+        if (chosen := fullest_learner(observation, entry)) is not None:
+            goes_on.append((entry.partition, _in_words(observation, chosen)))
+        elif (other := _longest_learner(observation, entry)) is not None:
+            given_up.append((entry.partition, _in_words(observation, other)))
+    told = [f"partition {numbers} goes on with {one}" for numbers, one in by_reason(goes_on)]
+    told += [
+        f"the rows of partition {numbers} on {one}, are given up (to go on with them instead, make "
+        "that pod the partition's active in status.assignment, in the next epoch)"
+        for numbers, one in by_reason(given_up)
+    ]
+    return f"After an accepted loss {'; '.join(told)}" if told else ""
+
+
+def _in_words(observation: Observation, learner: tuple[Ordinal, ReplicaReport]) -> str:
+    pod, replica = learner
+    return f"{observation.reports[pod].pod}, which has sequence {replica.sequence}"
 
 
 def misplaced_message(observation: Observation) -> str | None:
@@ -267,11 +347,10 @@ def _is_damaged(entry: PartitionConfiguration, report: ReplicasReport) -> bool:
 def _why_unopened(
     entry: PartitionConfiguration, report: ReplicasReport, completed: int | None
 ) -> str | None:
-    for lost in report.lost:
-        if lost.partition == entry.partition and not lost.is_waiting:
-            held = f" (batches up to sequence {completed} were completed)" if completed else ""
-            return f"on {report.pod} cannot be opened{held}: {lost.error}"
-    return None
+    if (lost := _lost(report, entry)) is None:
+        return None
+    held = f" (batches up to sequence {completed} were completed)" if completed else ""
+    return f"on {report.pod} cannot be opened{held}: {lost.error}"
 
 
 def _why_behind_of(

@@ -385,7 +385,7 @@ def _volume_trouble(
     if behind := lacking(observation, known.certain):
         is_behind = any(one.is_open for one in behind)
         reason = PARTITION_ROLLED_BACK if is_behind else NO_IN_SYNC_REPLICA
-        return reason, lacking_message(observation, behind)
+        return reason, lacking_message(observation, behind, known.certain)
     if waiting := waiting_message(observation, known.partitions):
         return REPLICA_FAILED, waiting
     missing = {

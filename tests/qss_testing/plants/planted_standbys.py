@@ -217,6 +217,14 @@ STANDBY_PLANTS = (
         "::test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost",
     ),
     Plant.of(
+        "a learner with all batches gives way to a database that does not open",
+        "operator/qss_operator/planning/losses.py",
+        "    return learner if _has_all_completed(observation, entry, learner[1]) else None\n",
+        "    return None\n",
+        "tests/unit/qss_operator/planning/test_losses.py"
+        "::test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed",
+    ),
+    Plant.of(
         "a replica that has more than its active is deleted",
         f"{_MEMBERSHIP}/retirements.py",
         "        and (has_more(left, active) or is_evidence",

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from qss_core.model import PartitionId
-from qss_core.text import by_reason, listed
+from qss_core.text import listed
 from qss_operator.planning.assignment_state import KnownAssignment, held_by
 from qss_operator.planning.losses import (
     AWAY_S,
-    fullest_learner,
     how_to_accept,
     last_resort,
+    learners_message,
     misplaced_message,
 )
 from qss_operator.planning.model import Observation, PodState
@@ -36,24 +36,12 @@ def emptied_message(
     )
     if misplaced := misplaced_message(observation):
         return f"{said}. {misplaced}. {last_resort(observation, lost)}"
+    learners = learners_message(observation, known.certain)
+    first = f"{learners}. " if learners else ""
     return (
-        f"{said}. {_learners(observation, known)}Bring the volume or the file back, delete all of "
+        f"{said}. {first}Bring the volume or the file back, delete all of "
         f"the store's data to begin empty, or accept the loss: {how_to_accept(observation, lost)}"
     )
-
-
-def _learners(observation: Observation, known: KnownAssignment) -> str:
-    """The learners that have rows of such partitions, as a sentence; empty without any."""
-    told = by_reason(
-        (entry.partition, f"{observation.reports[pod].pod}, which has sequence {learner.sequence}")
-        for entry in known.certain
-        if (found := fullest_learner(observation, entry)) is not None
-        for pod, learner in (found,)
-    )
-    if not told:
-        return ""
-    said = "; ".join(f"partition {numbers} goes on with {learner}" for numbers, learner in told)
-    return f"After an accepted loss {said}. "
 
 
 def missing_message(missing: Mapping[PodState, Sequence[PartitionId]]) -> str:

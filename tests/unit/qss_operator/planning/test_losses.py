@@ -6,10 +6,16 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from qss_core.model import Epoch, Ordinal, PartitionId, Role, Sequence
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Role, Sequence
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.losses import lacking, may_have_fuller_learner
-from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
+from qss_operator.planning.model import (
+    AcceptLoss,
+    ConditionStatus,
+    ConditionType,
+    PublishAssignment,
+    SendAssignment,
+)
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
 from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
@@ -112,6 +118,58 @@ def test_an_emptied_volume_waits_for_learners_before_it_begins_empty() -> None:
     assert may_have_fuller_learner(replace(observation, reports=reports), learner)
     opened = {**reports, Ordinal(2): structs.replace(opening, ready=True)}
     assert not may_have_fuller_learner(replace(observation, reports=opened), learner)
+
+
+def with_learner(world: World, partition: int) -> PartitionConfiguration:
+    """Gives a partition of a store that runs a learner with rows, on another pod."""
+    status = world.resource.status
+    assert status is not None
+    (entry,) = [one for one in status.assignment or () if one.partition == partition]
+    other = next(pod.ordinal for pod in world.pods if pod.ordinal != entry.active)
+    learns = structs.replace(entry, epoch=Epoch(2), replicas=(entry.active, other))
+    entries = [learns if one == entry else one for one in status.assignment or ()]
+    world.resource = replace(
+        world.resource, status=structs.replace(status, assignment=tuple(entries))
+    )
+    for pod in world.pods:
+        pod.held = tuple(one for one in entries if one.role_of(pod.ordinal) is not None)
+    return learns
+
+
+@pytest.mark.parametrize("completed", [1, 2])
+def test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed(completed: int) -> None:
+    """The pod in sync would begin empty where its database does not open, and copy that to it."""
+    world = running_store()
+    entry = with_learner(world, 1)
+    learner = entry.replicas[1]
+    world.pods[0].coordinated = completed
+    world.pods[entry.active].lost = {1: "the manifest is missing"}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    steps = plan(accepting(world, "1@2").observation())
+    published = [step.partitions[1] for step in steps if isinstance(step, PublishAssignment)]
+    accepted = [step.ordinal for step in steps if isinstance(step, AcceptLoss)]
+    if completed == 1:
+        assert "may be all rows" not in message
+        assert f"After an accepted loss partition 1 goes on with word-counts-{learner}" in message
+        after = structs.replace(entry, epoch=Epoch(3), active=learner, in_sync=(learner,))
+        assert (published, accepted) == ([after], [])
+    else:
+        assert "(of partition 1 it may be all rows)" in message
+        assert f"the rows of partition 1 on word-counts-{learner}, which has sequence 1" in message
+        assert "are given up (to go on with them instead, make that pod the partition's" in message
+        assert [one for one in published if one != entry] == []
+        assert accepted == [entry.active]
+
+
+def test_a_loss_waits_for_a_learner_that_may_have_all_that_was_completed() -> None:
+    world = running_store()
+    entry = with_learner(world, 1)
+    world.pods[entry.active].lost = {1: "the manifest is missing"}
+    world.pods[entry.replicas[1]].is_reachable = False
+    accepting(world, "1@2")
+    assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
+    world.silent_s = {entry.replicas[1]: 30.0}
+    assert any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
 
 
 def test_the_cost_of_a_partition_that_cannot_be_opened_is_told() -> None:
