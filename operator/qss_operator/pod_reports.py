@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from qss_client.clock import Clock
 from qss_core.model import Ordinal, Sequence, StoreName
@@ -24,16 +24,16 @@ class PodReports:
     async def of(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
         """The reports of the pods that run and answer, from nearly the same moment.
 
-        The first requests wait two seconds for a pod that has just fallen silent. Meanwhile another
-        pod may end and lose a replica, and that replica must not be made an active.
+        The first requests wait two seconds for a pod that has just fallen silent, or answers late.
+        Meanwhile another pod may end and lose a replica, which must not be made an active.
         """
         running = [pod for pod in cluster.pods if pod.is_running]
-        began_s = self._clock.monotonic_s()
-        reports = await self._asked(running)
-        is_old = self._clock.monotonic_s() - began_s > _OLD_S
-        if is_old and len(reports) < len(running):
-            reports = await self._asked(pod for pod in running if pod.ordinal in reports)
-        return reports
+        answers = await self._asked(running)
+        ended_s = self._clock.monotonic_s()
+        old = {pod for pod, answer in answers.items() if ended_s - answer.at_s > _OLD_S}
+        again = await self._asked(pod for pod in running if pod.ordinal in old)
+        found = {pod: again.get(pod) if pod in old else one for pod, one in answers.items()}
+        return {pod: one.report for pod, one in found.items() if one is not None}
 
     def with_refusals(
         self, cluster: ClusterState, reports: Mapping[Ordinal, ReplicasReport]
@@ -49,15 +49,24 @@ class PodReports:
             ),
         )
 
-    async def _asked(self, pods: Iterable[PodState]) -> dict[Ordinal, ReplicasReport]:
-        asked = list(pods)
-        reports = await asyncio.gather(*(self._pods.report(pod.reached_at) for pod in asked))
-        return {
-            pod.ordinal: report
-            for pod, report in zip(asked, reports, strict=True)
-            # Another pod, of this store or of none, may listen at an address that was reused.
-            if report is not None and (report.store, report.ordinal) == (self._store, pod.ordinal)
-        }
+    async def _asked(self, pods: Iterable[PodState]) -> "dict[Ordinal, _Answer]":
+        answers = await asyncio.gather(*map(self._answer, pods))
+        return {answer.report.ordinal: answer for answer in answers if answer is not None}
+
+    async def _answer(self, pod: PodState) -> "_Answer | None":
+        report = await self._pods.report(pod.reached_at)
+        # Another pod, of this store or of none, may listen at an address that was reused.
+        if report is None or (report.store, report.ordinal) != (self._store, pod.ordinal):
+            return None
+        return _Answer(report, self._clock.monotonic_s())
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A report, and the time in seconds at which it came."""
+
+    report: ReplicasReport
+    at_s: float
 
 
 def completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:

@@ -195,10 +195,10 @@ STANDBY_PLANTS = (
     Plant.of(
         "a failover is decided by reports of before a wait",
         "operator/qss_operator/pod_reports.py",
-        "        if is_old and len(reports) < len(running):\n",
-        "        if False:\n",
-        "tests/unit/qss_operator/test_reconcile.py"
-        "::test_reports_that_waited_for_a_silent_pod_are_asked_for_again",
+        "if ended_s - answer.at_s > _OLD_S}\n",
+        "if False}\n",
+        "tests/unit/qss_operator/test_pod_reports.py"
+        "::test_reports_that_waited_for_another_pod_are_asked_for_again",
     ),
     Plant.of(
         "a learner's rows are stranded by what its pod in sync lost",

@@ -96,32 +96,6 @@ async def test_observations_are_written_once_a_second_and_the_last_one_is_not_lo
     assert world.published[-1].ready == "1/3"
 
 
-async def test_reports_that_waited_for_a_silent_pod_are_asked_for_again() -> None:
-    """A pod may have ended, and lost a replica, while another one kept the round."""
-
-    @dataclass(kw_only=True)
-    class Waiting(World):
-        waits_s: float = 0.0
-        asked: list[int] = field(default_factory=list)
-
-        async def report(self, pod: PodAddress) -> ReplicasReport | None:
-            self.asked.append(pod.ordinal)
-            if pod.ordinal == 0:
-                self.seconds += self.waits_s
-                return None
-            return await super().report(pod)
-
-    world = Waiting(resource=resource_of())
-    world.scale(3)
-    reconciler = reconciler_of(world)
-    await reconciler.run_round()
-    assert world.asked == [0, 1, 2]
-    world.asked.clear()
-    world.waits_s = 2.0
-    await reconciler.run_round()
-    assert world.asked == [0, 1, 2, 1, 2]
-
-
 async def test_an_assignment_is_written_at_once() -> None:
     world = World(resource=resource_of())
     world.scale(3)
