@@ -286,9 +286,11 @@ def _progressing(
         return yes, PODS_STARTING, known.message
     if isinstance(known, UnknownAssignment):
         return ConditionStatus.FALSE, known.reason, known.message
-    if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
-        reason = CREATING if is_creating(observation) else "PartitionsOpening"
-        return yes, reason, "; ".join(obstacles(observation))
+    if served < observation.resource.spec.partitions:
+        if is_creating(observation):
+            return yes, CREATING, "; ".join(obstacles(observation))
+        if not _volume_trouble(observation, known):
+            return yes, "PartitionsOpening", "; ".join(obstacles(observation))
     if wishes := undone_wishes(observation):
         return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
     certain = {entry.partition: entry for entry in known.certain}

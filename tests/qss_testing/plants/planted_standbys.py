@@ -225,6 +225,14 @@ STANDBY_PLANTS = (
         "::test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed",
     ),
     Plant.of(
+        "a lost replica ends the creation of a store",
+        "operator/qss_operator/planning/status.py",
+        "        if is_creating(observation):\n",
+        "        if is_creating(observation) and not _volume_trouble(observation, known):\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_a_lost_replica_ends_no_creation_before_every_pod_has_its_assignment",
+    ),
+    Plant.of(
         "a replica that has more than its active is deleted",
         f"{_MEMBERSHIP}/retirements.py",
         "        and (has_more(left, active) or is_evidence",

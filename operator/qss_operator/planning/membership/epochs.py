@@ -235,11 +235,20 @@ def _after(entry: PartitionConfiguration) -> Epoch:
 
 
 def _holds_all(reports: Reports, entries: Mapping[PartitionId, PartitionConfiguration]) -> bool:
-    """Whether every replica of the assignment exists: each pod reports all that it should hold."""
+    """Whether every replica of the assignment exists: each pod reports all that it should hold.
+
+    Also one that cannot be opened: its pod keeps the assignment, and makes no other in its place.
+    """
     wanted = {(pod, number) for number, entry in entries.items() for pod in entry.replicas}
     held = {
         (ordinal, replica.configuration.partition)
         for ordinal, report in reports.items()
         for replica in report.replicas
     }
-    return wanted <= held
+    lost = {
+        (ordinal, one.partition)
+        for ordinal, report in reports.items()
+        for one in report.lost
+        if report.store_id is not None and not one.is_waiting
+    }
+    return wanted <= held | lost

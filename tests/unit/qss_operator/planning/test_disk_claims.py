@@ -269,6 +269,28 @@ def test_an_empty_volume_is_filled_while_no_pod_holds_an_entry() -> None:
     assert any(isinstance(step, SendAssignment) and step.ordinal == 1 for step in steps)
 
 
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_a_lost_replica_ends_no_creation_before_every_pod_has_its_assignment(standbys: int) -> None:
+    """Otherwise a pod that was not told yet would count as one that lost its volume."""
+    world = World(resource=resource_of(spec_of(partitions=3, replicas=3, standbys=standbys)))
+    for _ in range(2):
+        for step in plan(world.observation()):
+            if not (isinstance(step, SendAssignment) and step.ordinal == 2):
+                world.apply(step)
+    world.pods[0].lost = {0: "its files are damaged"}
+    world.resource = replace(world.resource, status=world.status())
+    assert told(world) == [2]
+    for _ in range(4):
+        for step in plan(world.observation()):
+            world.apply(step)
+        world.resource = replace(world.resource, status=world.status())
+    assert all(pod.store_id is not None for pod in world.pods)
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert (condition.reason == NO_IN_SYNC_REPLICA) == (standbys == 0)
+    assert published(world).in_sync == ((Ordinal(1),) if standbys else (Ordinal(0),))
+
+
 def test_a_lost_replica_whose_configuration_differs_in_one_epoch_makes_a_dispute() -> None:
     world = written_store()
     hold(world, 1, configuration(0, 1), is_written=True)
