@@ -208,32 +208,6 @@ def to_accept(
     ]
 
 
-def lacking_message(
-    observation: Observation, found: list[Lacking], partitions: tuple[PartitionConfiguration, ...]
-) -> str:
-    """Tells a person how to mend partitions that lack batches."""
-    unopened = {one.partition for one in found if not one.is_open}
-    entries = [entry for entry in partitions if entry.partition in unopened]
-    led = {one.partition for one in entries if fullest_learner(observation, one) is not None}
-    alike = by_reason((one.partition, one.why) for one in found)
-    said = "; ".join(f"partition {numbers} {why}" for numbers, why in alike)
-    misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
-    ways = []
-    if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
-        command = how_to_accept(observation, lost)
-        unread = [
-            str(one.partition)
-            for one in found
-            if not (one.is_open or one.is_misplaced or one.partition in led)
-        ]
-        cost = f" (of partition {listed(unread)} it may be all rows)" if unread else ""
-        ways.append(f"Bring the newer volume back, or accept the loss{cost}: {command}")
-    if misplaced:
-        ways.append(last_resort(observation, misplaced))
-    ways += [way for way in (learners_message(observation, entries),) if way]
-    return ". ".join([said, *ways])
-
-
 def learners_message(observation: Observation, entries: Iterable[PartitionConfiguration]) -> str:
     """What becomes of learners with rows after an accepted loss, as a sentence without its stop.
 

@@ -23,7 +23,11 @@ from qss_operator.planning.assignment_state import (
 from qss_operator.planning.findings import columns
 from qss_operator.planning.findings.deleted_volumes import VOLUME_DELETED, deleted_volumes_message
 from qss_operator.planning.findings.full_volumes import VOLUME_FULL, full_volumes_message
-from qss_operator.planning.findings.lost_volumes import emptied_message, missing_message
+from qss_operator.planning.findings.lost_volumes import (
+    emptied_message,
+    lacking_message,
+    missing_message,
+)
 from qss_operator.planning.findings.obstacles import (
     broken_pods,
     damaged_message,
@@ -41,7 +45,6 @@ from qss_operator.planning.losses import (
     DATA_LOST,
     PARTITION_ROLLED_BACK,
     lacking,
-    lacking_message,
     losses_message,
     waiting_message,
 )
@@ -286,11 +289,10 @@ def _progressing(
         return yes, PODS_STARTING, known.message
     if isinstance(known, UnknownAssignment):
         return ConditionStatus.FALSE, known.reason, known.message
-    if served < observation.resource.spec.partitions:
-        if is_creating(observation):
-            return yes, CREATING, "; ".join(obstacles(observation))
-        if not _volume_trouble(observation, known):
-            return yes, "PartitionsOpening", "; ".join(obstacles(observation))
+    is_new = is_creating(observation)
+    is_served = served == observation.resource.spec.partitions
+    if not is_served and (is_new or not _volume_trouble(observation, known)):
+        return yes, CREATING if is_new else "PartitionsOpening", "; ".join(obstacles(observation))
     if wishes := undone_wishes(observation):
         return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
     certain = {entry.partition: entry for entry in known.certain}

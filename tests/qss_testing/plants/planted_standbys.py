@@ -227,8 +227,8 @@ STANDBY_PLANTS = (
     Plant.of(
         "a lost replica ends the creation of a store",
         "operator/qss_operator/planning/status.py",
-        "        if is_creating(observation):\n",
-        "        if is_creating(observation) and not _volume_trouble(observation, known):\n",
+        "(is_new or not _volume_trouble(observation, known))",
+        "not _volume_trouble(observation, known)",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
         "::test_a_lost_replica_ends_no_creation_before_every_pod_has_its_assignment",
     ),

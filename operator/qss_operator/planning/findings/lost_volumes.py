@@ -1,12 +1,14 @@
 """Tells a person how to go on after volumes were lost, or single partitions of them. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from qss_core.model import PartitionId
-from qss_core.text import listed
+from qss_core.model import PartitionConfiguration, PartitionId
+from qss_core.text import by_reason, listed
 from qss_operator.planning.assignment_state import KnownAssignment, held_by
 from qss_operator.planning.losses import (
     AWAY_S,
+    Lacking,
+    fullest_learner,
     how_to_accept,
     last_resort,
     learners_message,
@@ -53,4 +55,52 @@ def missing_message(missing: Mapping[PodState, Sequence[PartitionId]]) -> str:
     return (
         f"{listed(lines)}, where the status places the data: bring the volume back, or correct the "
         "status. The operator creates no empty partition in its place"
+    )
+
+
+def lacking_message(
+    observation: Observation, found: list[Lacking], partitions: tuple[PartitionConfiguration, ...]
+) -> str:
+    """Tells a person how to mend partitions that lack batches."""
+    unopened = {one.partition for one in found if not one.is_open}
+    entries = [entry for entry in partitions if entry.partition in unopened]
+    led = {one.partition for one in entries if fullest_learner(observation, one) is not None}
+    alike = by_reason((one.partition, one.why) for one in found)
+    said = "; ".join(f"partition {numbers} {why}" for numbers, why in alike)
+    misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
+    ways = [way for way in (_away_message(observation, found, partitions),) if way]
+    if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
+        command = how_to_accept(observation, lost)
+        unread = [
+            str(one.partition)
+            for one in found
+            if not (one.is_open or one.is_misplaced or one.partition in led)
+        ]
+        cost = f" (of partition {listed(unread)} it may be all rows)" if unread else ""
+        ways.append(f"Bring the newer volume back, or accept the loss{cost}: {command}")
+    if misplaced:
+        ways.append(last_resort(observation, misplaced))
+    ways += [way for way in (learners_message(observation, entries),) if way]
+    return ". ".join([said, *ways])
+
+
+def _away_message(
+    observation: Observation, found: list[Lacking], partitions: Iterable[PartitionConfiguration]
+) -> str | None:
+    """The standbys in sync that have not said what they have; None without any."""
+    lacking = {one.partition for one in found}
+    told = by_reason(
+        (entry.partition, f"{observation.resource.name}-{pod}")
+        for entry in partitions
+        if entry.partition in lacking
+        for pod in sorted(set(entry.in_sync) - {entry.active})
+        if (report := observation.reports.get(pod)) is None
+        or any(one.partition == entry.partition and one.is_waiting for one in report.lost)
+    )
+    if not told:
+        return None
+    away = "; ".join(f"partition {numbers} on {pod}" for numbers, pod in told)
+    return (
+        f"In sync, and with all rows, is {away}, which does not answer or waits to open it: bring "
+        "that pod back, and it takes over. An accepted loss goes on without it"
     )

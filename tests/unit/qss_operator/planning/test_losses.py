@@ -18,7 +18,7 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, assignment_of, resource_of, spec_of
 
 
 def running_store() -> World:
@@ -159,6 +159,19 @@ def test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed(comp
         assert "are given up (to go on with them instead, make that pod the partition's" in message
         assert [one for one in published if one != entry] == []
         assert accepted == [entry.active]
+
+
+def test_a_standby_in_sync_that_is_away_is_told_before_a_loss_is_accepted() -> None:
+    """It has all rows, and takes over when it is back."""
+    world = World(resource=resource_of(spec_of(partitions=3, replicas=3, standbys=1)))
+    world.settle()
+    entry = next(one for one in assignment_of(world) if one.active == 1)
+    (standby,) = {*entry.in_sync} - {entry.active}
+    world.pods[1].lost = {entry.partition: "the manifest is missing"}
+    assert "does not answer" not in condition(world, ConditionType.DEGRADED)[2]
+    world.pods[standby].is_reachable = False
+    told = f"all rows, is partition {entry.partition} on word-counts-{standby}, which does not"
+    assert told in condition(world, ConditionType.DEGRADED)[2]
 
 
 def test_a_loss_waits_for_a_learner_that_may_have_all_that_was_completed() -> None:
