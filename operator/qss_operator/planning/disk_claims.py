@@ -94,7 +94,7 @@ def stranded(
 
     If the pods got this configuration, an empty partition would take the place of the data. While a
     member has not answered, only the pods count that the configuration would take the role from.
-    A learner of this very configuration is not stranded where a member holds it, too: the member's
+    A learner of this very configuration is not stranded where a member has it, too: the member's
     replica that cannot be opened is lost, and a person may accept that. A pod without a role is: it
     may have all rows, and would delete them after the acceptance.
     """
@@ -104,7 +104,8 @@ def stranded(
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):
-        lost = {one.pod for one in claims if one.configuration == entry and not one.is_open}
+        # A pod that ended before it was told this epoch holds an older one.
+        lost = {one.pod for one in claims if not one.is_open and _leads_to(one, entry)}
         is_held = not lost.isdisjoint(entry.in_sync)
         known = {
             pod
@@ -115,6 +116,12 @@ def stranded(
     return tuple(
         sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
     )
+
+
+def _leads_to(claim: Claim, entry: PartitionConfiguration) -> bool:
+    """Whether a pod that is in sync in its configuration may not have been told this one yet."""
+    held = claim.configuration
+    return held == entry or (held.epoch < entry.epoch and claim.pod in held.in_sync)
 
 
 def told_of_unclear(

@@ -88,9 +88,11 @@ def fullest_learner(
     that were completed. None where it has no entries, or where an in-sync pod may still have its
     data.
     """
-    lost = _gone(observation, entry)
-    learner = None if lost is None else _longest_learner(observation, entry)
-    if learner is None or lost is None or all(one.is_misplaced for one in lost):
+    learner = _longest_learner(observation, entry)
+    lost = None if learner is None else _gone(observation, entry)
+    if learner is None or lost is None:
+        return None
+    if all(one.is_misplaced for one in lost):
         return learner
     return learner if _has_all_completed(observation, entry, learner[1]) else None
 
@@ -213,14 +215,13 @@ def learners_message(observation: Observation, entries: Iterable[PartitionConfig
 
     Empty without any.
     """
-    goes_on, given_up = [], []
+    goes_on, given_up = list[tuple[PartitionId, str]](), list[tuple[PartitionId, str]]()
     for entry in entries:
-        if _gone(observation, entry) is None:
+        longest = _longest_learner(observation, entry)
+        if longest is None or _gone(observation, entry) is None:
             continue
-        if (chosen := fullest_learner(observation, entry)) is not None:
-            goes_on.append((entry.partition, _in_words(observation, chosen)))
-        elif (other := _longest_learner(observation, entry)) is not None:
-            given_up.append((entry.partition, _in_words(observation, other)))
+        led = fullest_learner(observation, entry) is not None
+        (goes_on if led else given_up).append((entry.partition, _in_words(observation, longest)))
     told = [f"partition {numbers} goes on with {one}" for numbers, one in by_reason(goes_on)]
     told += [
         f"the rows of partition {numbers} on {one}, are given up (to go on with them instead, make "

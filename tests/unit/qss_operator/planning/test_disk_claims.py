@@ -315,8 +315,14 @@ def test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened()
     assert known.unclear == {}
 
 
-def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened() -> None:
-    """The configuration is right, as the pod in sync holds it: a person may accept the loss."""
+@pytest.mark.parametrize("is_told", [True, False])
+def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened(
+    is_told: bool,
+) -> None:
+    """The configuration is right, as the pod in sync holds it: a person may accept the loss.
+
+    So it is where that pod ended before it was told the last epoch, and is in sync before it, too.
+    """
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
     world.settle()
     active = published(world).active
@@ -324,6 +330,8 @@ def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_o
     say(world, entry)
     for pod in world.pods:
         pod.held, pod.written = (entry,), {0}
+    if not is_told:
+        world.pods[active].held = (msgspec.structs.replace(entry, epoch=1),)
     world.pods[active].lost = {0: "the write-ahead log has a hole"}
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
@@ -333,6 +341,7 @@ def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_o
     assert condition.reason == NO_IN_SYNC_REPLICA
     assert "cannot be opened: the write-ahead log has a hole" in condition.message
     assert "accept-data-loss=0@2" in condition.message
+    assert active in told(world)
 
 
 def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
