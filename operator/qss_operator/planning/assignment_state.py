@@ -282,8 +282,9 @@ def _stranded(
         f"{listed([_name(observation, pod) for pod in silent])}, which did not answer yet. The "
         "operator waits for the answer"
         if silent
-        else "other pods, which have no data. The operator does not send it: correct "
-        "status.assignment"
+        else "other pods, which have none that opens. The operator does not send it: correct "
+        "status.assignment, with a pod that holds the data as the active in epoch "
+        f"{entry.epoch + 1}"
     )
     return (
         f"partition {entry.partition}: {listed([_name(observation, pod) for pod in holders])} "

@@ -1,6 +1,6 @@
 """Tells a person how to go on after volumes were lost, or single partitions of them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.text import by_reason, listed
@@ -14,6 +14,7 @@ from qss_operator.planning.losses import (
     learners_message,
     misplaced_message,
 )
+from qss_operator.planning.membership.retirements import left_with_more
 from qss_operator.planning.model import Observation, PodState
 
 
@@ -68,7 +69,10 @@ def lacking_message(
     alike = by_reason((one.partition, one.why) for one in found)
     said = "; ".join(f"partition {numbers} {why}" for numbers, why in alike)
     misplaced = {one.partition: one.epoch for one in found if one.is_misplaced}
-    ways = [way for way in (_away_message(observation, found, partitions),) if way]
+    lacked = {one.partition for one in found}
+    own = tuple(entry for entry in partitions if entry.partition in lacked)
+    told = (_away_message(observation, own), _left_message(observation, own))
+    ways = [way for way in told if way]
     if lost := {one.partition: one.epoch for one in found if not one.is_misplaced}:
         command = how_to_accept(observation, lost)
         unread = [
@@ -84,15 +88,26 @@ def lacking_message(
     return ". ".join([said, *ways])
 
 
+def _left_message(
+    observation: Observation, entries: tuple[PartitionConfiguration, ...]
+) -> str | None:
+    """The replicas that have left their partition with what its active lacks; None without any."""
+    kept = left_with_more(observation, entries)
+    if not kept:
+        return None
+    return (
+        f"{'; '.join(kept)}. The replica that was left is deleted after an accepted loss: make its "
+        "pod the active in status.assignment, in the next epoch, to go on with it"
+    )
+
+
 def _away_message(
-    observation: Observation, found: list[Lacking], partitions: Iterable[PartitionConfiguration]
+    observation: Observation, entries: tuple[PartitionConfiguration, ...]
 ) -> str | None:
     """The standbys in sync that have not said what they have; None without any."""
-    lacking = {one.partition for one in found}
     told = by_reason(
         (entry.partition, f"{observation.resource.name}-{pod}")
-        for entry in partitions
-        if entry.partition in lacking
+        for entry in entries
         for pod in sorted(set(entry.in_sync) - {entry.active})
         if (report := observation.reports.get(pod)) is None
         or any(one.partition == entry.partition and one.is_waiting for one in report.lost)

@@ -357,5 +357,6 @@ def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_i
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
     assert f"word-counts-{other} holds the data" in known.unclear[P0]
+    assert "with a pod that holds the data as the active in epoch 3" in known.unclear[P0]
     world.resource = replace(world.resource, accept_data_loss="0@2")
     assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))

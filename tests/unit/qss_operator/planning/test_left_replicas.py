@@ -12,7 +12,9 @@ from qss_core.wire.losses import DataLoss
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.model import ConditionType, Observation, RetireReplica
 from qss_operator.planning.plan import plan
+from qss_operator.planning.status import status_of
 from qss_testing.fakes.control_world import (
+    NOW,
     World,
     assignment_of,
     configuration,
@@ -102,6 +104,32 @@ def test_a_left_replica_is_kept_for_batches_beyond_the_losses_that_it_has_not_ta
     world.ask_for(**spec, standbys=0)
     holders = {pod.ordinal for pod in world.pods if pod.held}
     assert holders == ({0, 1} if is_kept else {entry.active})
+
+
+def test_a_condition_on_a_loss_names_the_left_replica_that_has_the_batches() -> None:
+    """The active's volume went back, and after the acceptance the left replica is deleted."""
+    spec = {"replicas": 2, "partitions": 1}
+    world = LossyWorld(resource=resource_of(spec_of(**spec, standbys=1)))
+    running(world, 1)
+    world.resource = changed(world.resource, spec=spec_of(**spec, standbys=0))
+    while not any(isinstance(step, RetireReplica) for step in plan(world.observation())):
+        for step in plan(world.observation()):
+            world.apply(step)
+    seen = world.observation()
+    (entry,) = assignment_of(world)
+    report = seen.reports[entry.active]
+    older = replace(report.replicas[0], state="behind", sequence=Sequence(90), completed=_SEQUENCE)
+    behind = replace(report, replicas=(older,))
+    seen = changed(seen, reports={**seen.reports, entry.active: behind})
+    condition = status_of(seen, NOW).condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert condition.reason == "PartitionRolledBack"
+    (other,) = {0, 1} - {entry.active}
+    assert f"left word-counts-{other}, whose replica has sequence 100" in condition.message
+    assert (
+        "replica that was left is deleted after an accepted loss: make its pod the active"
+        in condition.message
+    )
 
 
 @dataclass(kw_only=True)
