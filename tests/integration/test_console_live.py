@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from qss_core.model import StoreType
 from qss_testing.console.browser import opened
@@ -175,4 +175,103 @@ def test_the_newest_sessions_are_followed_where_a_key_has_many(
             put(range(ROWS_MAX + 1, ROWS_MAX + 2))
             expect(rows.first).to_contain_text("1970-01-01T00:01:41Z")
             expect(page.get_by_text("The newest 100 rows; more are there")).to_be_visible()
+            watched.check()
+
+
+def test_rows_of_a_standby_that_is_behind_are_asked_again(browser: Browser, tmp_path: Path) -> None:
+    """The status tells a batch that the standby, whose rows the pod reads, has not applied yet."""
+    with (
+        PodCluster(tmp_path, partitions=1) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+        opened(browser, f"{cluster.url}/console/#/overview") as watched,
+    ):
+        job.write([Record("k1", 1)])
+        page = watched.page
+        old: list[str] = []
+
+        def answer(route: Route) -> None:
+            if len(old) == 1:
+                route.fulfill(body=old[0], content_type="application/json")
+            else:
+                response = route.fetch()
+                route.fulfill(response=response)
+            old.append("" if old else response.text())
+
+        page.route("**/state/stores/*?prefix=**", answer)
+        page.goto(f"{cluster.url}/console/#/live?mode=prefix&of=k")
+        rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+        expect(rows).to_have_count(1)
+        job.write([Record("k2", 2)])
+        expect(rows).to_have_count(2)
+        assert len(old) == 3
+        watched.check()
+
+
+def test_keys_that_no_address_can_have_are_followed(browser: Browser, tmp_path: Path) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+        opened(browser, f"{cluster.url}/console/#/live") as watched,
+    ):
+        page = watched.page
+        events = page.locator(".events li")
+        for number, key in enumerate(("..", "k" * 3000, "")):
+            job.write([Record(key, 1)])
+            page.goto(f"{cluster.url}/console/#/live?mode=key&of={key.replace('.', '%2E')}")
+            rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+            expect(rows).to_have_count(1)
+            job.write([Record(key, 10 + number)])
+            expect(events).to_have_count(1)
+            expect(events).to_contain_text(f": 1 → {10 + number}")
+            job.write([Record(key, None)])
+            expect(page.get_by_text("Nothing is there now.")).to_be_visible()
+        page.get_by_role("combobox", name="Follow").select_option("prefix")
+        page.get_by_role("textbox", name="Prefix").fill("")
+        page.get_by_role("button", name="Follow").click()
+        expect(page.get_by_text("The first rows of the store")).to_be_visible()
+        job.write([Record("any", 1)])
+        expect(events).to_contain_text("any: new, 1")
+        watched.check()
+
+
+def test_a_sentence_about_a_large_value_is_short(browser: Browser, tmp_path: Path) -> None:
+    with (
+        PodCluster(tmp_path, partitions=1) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+        job.write([Record("k\n1", "x" * 100_000)])
+        with opened(browser, f"{cluster.url}/console/#/live?mode=prefix&of=k") as watched:
+            page = watched.page
+            expect(page.get_by_role("region", name="Rows", exact=True)).to_contain_text("xxx")
+            job.write([Record("k\n1", "y" * 100_000)])
+            event = page.locator(".events li")
+            expect(event).to_contain_text("yyy")
+            expect(event).to_contain_text("k↵1: ")
+            length = len(event.inner_text())
+            assert length < 500
+            watched.check()
+
+
+def test_duplicates_of_a_window_are_told_apart(browser: Browser, tmp_path: Path) -> None:
+    given: dict[str, Any] = {**WINDOWS, "retain_duplicates": True}
+    with (
+        PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+
+        def put(key: bytes, value: bytes, start: int) -> None:
+            puts = [Put(key, value, 1, start=start)]
+            job.write_slices([slice_of(cluster.assignment.definition, 0, puts)])
+
+        put(b"a", b"1", 1000)
+        with opened(browser, f"{cluster.url}/console/#/live?mode=key&of=a") as watched:
+            page = watched.page
+            expect(page.get_by_text("The newest: 1 ")).to_be_visible()
+            put(b"a", b"2", 1000)
+            events = page.locator(".events li")
+            expect(events).to_contain_text("a at 1970-01-01T00:00:01Z, sequence ")
+            put(b"else", b"1", 3 * HOUR_MS)  # Retention ends both.
+            expect(events).to_have_count(3)
+            told = [one.split(" ", 1)[1] for one in events.all_inner_texts()]
+            assert len(set(told)) == 3
             watched.check()

@@ -92,8 +92,8 @@ export function requestOf(kindName, values, definition, { cursor = null, schema 
 // Says that an address cannot have a key; null where it can.
 export const refusalOf = (key) => ([".", ".."].includes(key) ? `The key "${key}" is a folder in an address, which a browser resolves: choose "Any query (IQv2)" in Ask.` : null);
 
-// A path holds keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text.
-const fitsPath = (text, serde) => !refusalOf(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
+// A path holds no empty key, and keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text.
+const fitsPath = (text, serde) => text !== "" && !refusalOf(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
 
 export const objectOf = (members) => `{${members.map(([name, json]) => `${JSON.stringify(name)}: ${json}`).join(", ")}}`;
 export const keysOf = (values) => (values.keys ?? "").split("\n").filter((line) => line !== "");
