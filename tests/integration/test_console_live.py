@@ -223,6 +223,7 @@ def test_keys_that_no_address_can_have_are_followed(browser: Browser, tmp_path: 
             job.write([Record(key, 10 + number)])
             expect(events).to_have_count(1)
             expect(events).to_contain_text(f": 1 → {10 + number}")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             job.write([Record(key, None)])
             expect(page.get_by_text("Nothing is there now.")).to_be_visible()
         page.get_by_role("combobox", name="Follow").select_option("prefix")

@@ -165,7 +165,8 @@ function compared(rows, hasMore, held) {
   const after = new Map(rows.map((row) => [identity(row), row]));
   const hasCome = held.hasMore ? withLater(after, before) : () => true;
   const isGone = hasMore ? withLater(before, after) : () => true;
-  Object.assign(held, { body, rows: after, hasMore });
+  const flashed = held.changed;
+  Object.assign(held, { body, rows: after, hasMore, changed: new Map([...flashed].filter(([id]) => after.has(id))) });
   const changes = [];
   const say = (row, words) => changes.push({ id: nextChange++, at: Date.now(), text: `${nameOf(row)}: ${words}` });
   for (const [id, row] of after) {
@@ -173,7 +174,7 @@ function compared(rows, hasMore, held) {
     if (!was && !isFirst) say(row, `${hasCome(id) ? "new" : "among the first rows now"}, ${short(toJson(row.value))}`);
     else if (was && toJson(was) !== toJson(row)) say(row, changeOf(was, row));
     else continue;
-    held.changed.set(id, held.changed.get(id) === "flash1" ? "flash0" : "flash1");
+    held.changed.set(id, flashed.get(id) === "flash1" ? "flash0" : "flash1");
   }
   for (const [id, row] of before) if (!after.has(id)) say(row, isGone(id) ? "gone" : `behind the first ${rows.length} rows now`);
   return { rows, hasMore, changes };
