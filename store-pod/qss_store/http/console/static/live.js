@@ -195,10 +195,11 @@ function changeOf(was, row) {
 
 const short = (text) => (text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text);
 
-// The key with its time. Where a store keeps duplicates their sequences tell them apart.
+// The key with its time. A session that has grown has its old start; where a store keeps duplicates their sequences tell them apart.
 function nameOf(row) {
   const start = row.windowStart ?? row.sessionStart ?? row.validFrom;
   const key = short(typeof row.key === "string" ? row.key : toJson(row.key));
   if (start === undefined) return key;
-  return `${key} at ${time(start)}${row.sequence === undefined ? "" : `, sequence ${row.sequence}`}`;
+  const end = row.sessionEnd === undefined ? "" : ` to ${time(row.sessionEnd)}`;
+  return `${key} at ${time(start)}${end}${row.sequence === undefined ? "" : `, sequence ${row.sequence}`}`;
 }
