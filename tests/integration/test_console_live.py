@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from qss_core.model import StoreType
+from qss_core.model import Partitioner, StoreType
+from qss_testing.clients.terminal import Terminal
 from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Put, slice_of
@@ -282,3 +283,30 @@ def test_duplicates_of_a_window_are_told_apart(browser: Browser, tmp_path: Path)
             told = [one.split(" ", 1)[1] for one in events.all_inner_texts()]
             assert len(set(told)) == 3
             watched.check()
+
+
+def test_a_key_is_followed_in_the_partition_that_its_writer_chose(
+    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        PodCluster(tmp_path, partitions=2, partitioner=Partitioner.EXPLICIT) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+        opened(browser, f"{cluster.url}/console/#/live") as watched,
+    ):
+        job.write([Record("a", 1, 1000, partition=0), Record("a", 2, 1000, partition=1)])
+        page = watched.page
+        page.get_by_role("textbox", name="Key").fill("a")
+        page.get_by_role("spinbutton", name="Partition").fill("1")
+        page.get_by_role("button", name="Follow").click()
+        rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+        expect(rows).to_contain_text("a2")
+        assert page.url.endswith("#/live?mode=key&of=a&partition=1")
+        job.write([Record("a", 3, 1000, partition=1)])
+        expect(page.locator(".events li")).to_contain_text("a: 2 → 3")
+        watched.check()
+        terminal = Terminal(cluster.url, capsys)
+        for command in (("get",), ("watch", "--limit", "1")):
+            done = terminal.run(command[0], "words", "a", "--partition", "0", *command[1:])
+            assert (done.code, done.err) == (0, "")
+            assert done.out.split()[-2:] == ["1", "1970-01-01T00:00:01Z"]
+        assert "--partition 0" in terminal.refused(2, "get", "words", "a")

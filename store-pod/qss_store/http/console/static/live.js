@@ -17,12 +17,12 @@ const WORDS = { Window: "windows", Session: "sessions", Versioned: "versions" };
 const identity = (row) => toJson([row.key, row.windowStart ?? row.sessionStart ?? row.validFrom ?? null, row.sessionEnd ?? null, row.sequence ?? null]);
 
 // The question, and whether its answers have an ETag. A key that no address can have is asked in a body, without one.
-function questionOf(mode, text, definition) {
+function questionOf(mode, text, partition, definition) {
   const { name, type } = definition;
   const store = segment(name);
   if (mode === "prefix") return { path: `/state/stores/${store}?${text && `prefix=${segment(text)}&`}limit=${ROWS_MAX}`, hasTag: false };
-  if (type in WORDS) return { path: `/state/${WORDS[type]}/${store}/${segment(text)}?limit=${ROWS_MAX}&order=DESCENDING`, hasTag: false };
-  const request = requestOf("get", { key: text }, definition);
+  if (type in WORDS) return { path: `/state/${WORDS[type]}/${store}/${segment(text)}?limit=${ROWS_MAX}&order=DESCENDING${partition && `&partition=${segment(partition)}`}`, hasTag: false };
+  const request = requestOf("get", { key: text, partition }, definition);
   return { ...request, hasTag: request.method === "GET" };
 }
 
@@ -34,23 +34,27 @@ export function Live({ given, feed }) {
   const refusal = mayPrefix ? null : refusalOf(followed);
   const [text, setText] = useState(followed ?? "");
   const [chosen, setChosen] = useState(mode);
+  const partition = mode === "key" ? given.get("partition") ?? "" : "";
+  const [number, setNumber] = useState(partition);
   useEffect(() => {
     setText(followed ?? "");
     setChosen(mode);
-  }, [followed, mode]);
+    setNumber(partition);
+  }, [followed, mode, partition]);
   const submit = (event) => {
     event.preventDefault();
-    location.hash = linkTo("live", `mode=${chosen}&of=${segment(text)}`);
+    location.hash = linkTo("live", `mode=${chosen}&of=${segment(text)}${number && chosen === "key" ? `&partition=${number}` : ""}`);
   };
   return html`
     <form class="card row" onSubmit=${submit} aria-label="What to follow">
       <label class="field">Follow <select name="mode" value=${chosen} onChange=${(event) => setChosen(event.target.value)}>
         <option value="key">a key</option>${mayPrefix && html`<option value="prefix">a prefix</option>`}</select></label>
       <label class="field wide">${chosen === "prefix" ? "Prefix" : "Key"} <input name="of" required=${chosen === "key"} placeholder=${chosen === "prefix" ? "empty: the first rows of the store" : ""} value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></label>
+      ${definition.partitioner === "Explicit" && chosen === "key" && html`<label class="field">Partition <input name="partition" type="number" min="0" required value=${number} onInput=${(event) => setNumber(event.target.value)} /></label>`}
       <button class="primary">Follow</button>
     </form>
     ${refusal && html`<p class="failure" role="alert">${refusal}</p>`}
-    ${followed !== null && !refusal && html`<${Followed} key=${`${mode}:${followed}`} mode=${mode} text=${followed} definition=${definition} state=${stateOf(feed)} />`}`;
+    ${followed !== null && !refusal && html`<${Followed} key=${`${mode}:${partition}:${followed}`} mode=${mode} text=${followed} partition=${partition} definition=${definition} state=${stateOf(feed)} />`}`;
 }
 
 // The sequences of all partitions: equal ones are equal rows. READ_UNCOMMITTED shows rows before their sequence.
@@ -61,7 +65,7 @@ function stateOf({ metadata, pods }) {
   return toJson(newest);
 }
 
-function Followed({ mode, text, definition, state }) {
+function Followed({ mode, text, partition, definition, state }) {
   const [shown, setShown] = useState({ rows: null, hasMore: false, changes: [], failure: null, asked: 0, unchanged: 0, isAsking: false });
   const held = useRef({ etag: null, state: null, body: null, rows: new Map(), hasMore: false, changed: new Map() });
   const [isOn, setOn] = useState(true);
@@ -73,7 +77,7 @@ function Followed({ mode, text, definition, state }) {
     let timer = null;
     let isOver = false;
     const round = async () => {
-      const question = questionOf(mode, text, definition);
+      const question = questionOf(mode, text, partition, definition);
       setShown((old) => ({ ...old, isAsking: true }));
       const result = await look(question, newest.current, held.current);
       if (isOver) return;
