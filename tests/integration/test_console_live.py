@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from qss_core.model import Partitioner, StoreType
+from qss_core.partitioning import partition_of
 from qss_testing.clients.terminal import Terminal
 from qss_testing.console.browser import opened
 from qss_testing.pods.pod_process import PodCluster
@@ -67,9 +68,9 @@ def test_a_row_that_leaves_the_page_is_not_called_gone(browser: Browser, tmp_pat
 
 
 def test_keys_that_an_address_cannot_have_are_told(browser: Browser, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"type": StoreType.WINDOW, "window_size_ms": 1000}
-    with PodCluster(tmp_path, partitions=1, retention_ms=HOUR_MS, **given) as cluster:
-        for question in ("live?mode=key&of=..", "ask?kind=windowsOf&key=."):
+    given: dict[str, Any] = {"type": StoreType.VERSIONED, "history_retention_ms": HOUR_MS}
+    with PodCluster(tmp_path, partitions=1, format="Plain", **given) as cluster:
+        for question in ("live?mode=key&of=..", "ask?kind=versions&key=."):
             with opened(browser, f"{cluster.url}/console/#/{question}") as watched:
                 alert = watched.page.get_by_role("alert").first
                 expect(alert).to_contain_text("is a folder in an address")
@@ -283,6 +284,44 @@ def test_duplicates_of_a_window_are_told_apart(browser: Browser, tmp_path: Path)
             told = [one.split(" ", 1)[1] for one in events.all_inner_texts()]
             assert len(set(told)) == 3
             watched.check()
+
+
+def test_windows_of_keys_that_no_path_can_have_are_shown(browser: Browser, tmp_path: Path) -> None:
+    with (
+        PodCluster(tmp_path, partitions=2, retention_ms=HOUR_MS, **WINDOWS) as cluster,
+        Writer(cluster.url, cluster.store) as job,
+    ):
+        keys = ("..", "k" * 3000)
+
+        def put(value: bytes, start: int) -> None:
+            puts = [Put(key.encode(), value, 1, start=start) for key in keys]
+            numbers = [partition_of(put.key, 2) for put in puts]
+            definition = cluster.assignment.definition
+            job.write_slices(
+                [
+                    slice_of(
+                        definition,
+                        one,
+                        [put for put, at in zip(puts, numbers, strict=True) if at == one],
+                    )
+                    for one in sorted(set(numbers))
+                ]
+            )
+
+        put(b"1", 1000)
+        put(b"2", 2000)
+        for key in keys:
+            shown = key.replace(".", "%2E")
+            with opened(browser, f"{cluster.url}/console/#/live?mode=key&of={shown}") as watched:
+                page = watched.page
+                rows = page.get_by_role("region", name="Rows", exact=True).locator("tbody tr")
+                expect(page.get_by_text("The newest: 2 from 1970-01-01T00:00:02Z")).to_be_visible()
+                page.goto(
+                    f"{cluster.url}/console/#/ask?kind=windowsOf&key={shown}&order=DESCENDING"
+                )
+                expect(rows).to_have_count(2)
+                expect(rows.first).to_contain_text("1970-01-01T00:00:02Z")
+                watched.check()
 
 
 def test_a_key_is_followed_in_the_partition_that_its_writer_chose(

@@ -12,26 +12,25 @@ const ROWS_EVERY_MS = 2000;
 const ROWS_MAX = 100;
 const CHANGES_MAX = 100;
 const SHOWN_MAX = 200; // Characters of a key, and of a value, in a sentence: the page keeps 100 of them.
-const WORDS = { Window: "windows", Session: "sessions", Versioned: "versions" };
+const TIMED = { Window: "windowsOf", Session: "sessionsOf", Versioned: "versions" }; // The kind of question about a key.
 
 const identity = (row) => toJson([row.key, row.windowStart ?? row.sessionStart ?? row.validFrom ?? null, row.sessionEnd ?? null, row.sequence ?? null]);
 
 // The question, and whether its answers have an ETag. A key that no address can have is asked in a body, without one.
 function questionOf(mode, text, partition, definition) {
   const { name, type } = definition;
-  const store = segment(name);
-  if (mode === "prefix") return { path: `/state/stores/${store}?${text && `prefix=${segment(text)}&`}limit=${ROWS_MAX}`, hasTag: false };
-  if (type in WORDS) return { path: `/state/${WORDS[type]}/${store}/${segment(text)}?limit=${ROWS_MAX}&order=DESCENDING${partition && `&partition=${segment(partition)}`}`, hasTag: false };
+  if (mode === "prefix") return { path: `/state/stores/${segment(name)}?${text && `prefix=${segment(text)}&`}limit=${ROWS_MAX}`, hasTag: false };
+  if (type in TIMED) return { ...requestOf(TIMED[type], { key: text, partition, order: "DESCENDING", limit: String(ROWS_MAX) }, definition), hasTag: false };
   const request = requestOf("get", { key: text, partition }, definition);
   return { ...request, hasTag: request.method === "GET" };
 }
 
 export function Live({ given, feed }) {
   const { definition } = feed.metadata;
-  const mayPrefix = !(definition.type in WORDS);
+  const mayPrefix = !(definition.type in TIMED);
   const mode = mayPrefix && given.get("mode") === "prefix" ? "prefix" : "key";
   const followed = given.get("of");
-  const refusal = mayPrefix ? null : refusalOf(followed);
+  const refusal = definition.type === "Versioned" ? refusalOf(followed) : null;
   const [text, setText] = useState(followed ?? "");
   const [chosen, setChosen] = useState(mode);
   const partition = mode === "key" ? given.get("partition") ?? "" : "";
@@ -117,7 +116,7 @@ function Followed({ mode, text, partition, definition, state }) {
     </section>`;
 }
 
-const isNewestFirst = ({ type }) => type in WORDS;
+const isNewestFirst = ({ type }) => type in TIMED;
 
 // The newest window, session or version in a line of its own; an ended version is no value of now.
 function Newest({ row }) {
