@@ -67,6 +67,16 @@ async def test_a_key_is_read_in_the_partition_that_its_writer_chose(
     assert "for all keys take --partitions" in refused.err
 
 
+async def test_watch_tells_duplicates_apart(start_cluster: StartCluster, run: Run) -> None:
+    cluster = await start_cluster(2, engine="memory", **WINDOW, retain_duplicates=True)
+    await cluster.put([Put(b"EWR", b"%d" % number, 0, start=0) for number in range(2)])
+    done = await run(cluster, "watch", "EWR", "--limit", "2")
+    assert (done.code, done.err) == (0, "")
+    found = [tuple(line.split("  ")[3:5]) for line in done.out.splitlines()]
+    assert [value for _, value in found] == ["0", "1"]
+    assert len({sequence for sequence, _ in found}) == 2
+
+
 async def test_a_table_shows_times_that_people_read(
     start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

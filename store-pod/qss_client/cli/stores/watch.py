@@ -41,7 +41,7 @@ _INTERVAL_MIN_S = 0.5
 _NEVER = object()  # Not a row, and not an absent row.
 _OF_KEYS = (StoreType.KEY_VALUE, StoreType.CUSTOM)
 _OF_VALUE = ("value", "timestamp", "headers")  # A row that is gone has none of them.
-_BESIDE = ("key", "headers", "indexKey", "sequence")  # A table leaves them out.
+_BESIDE = ("key", "headers", "indexKey")  # A table leaves them out.
 Answer = TypeVar("Answer")
 
 
