@@ -9,7 +9,7 @@ CHECKOV := .checkov/.installed
 INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
-SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e .ci/install-browser .ci/push-image .ci/lint-workflows $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh store-pod/docs/clients/reader.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
+SCRIPTS := .ci/run .ci/find-python tests/qss_testing/writers/spark_python .ci/install-e2e .ci/install-browser .ci/push-image .ci/lint-workflows $(TESTBED) $(addprefix tests/e2e/testbed/,node-init node-runc volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh store-pod/docs/clients/reader.sh $(wildcard tests/qss_bench/peers/kafka-streams/scripts/*.sh)
 
 # Many processes start: those that may not keep what they compiled take twice as long.
 unexport PYTHONDONTWRITEBYTECODE

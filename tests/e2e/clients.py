@@ -43,6 +43,11 @@ class PodClient:
         rows: dict[str, Any] = self._ask("read-actives", store)
         return rows
 
+    def read_newest(self, store: str, count: int) -> dict[str, Any]:
+        """The newest versions of the first keys of a store of versions."""
+        rows: dict[str, Any] = self._ask("read-newest", store, str(count))
+        return rows
+
     @contextmanager
     def keeping(self, store: str) -> Iterator["Kept"]:
         """Writes and reads without a pause while the block runs, then fills `Kept.story`.
@@ -120,16 +125,17 @@ def _client_objects(namespace: str, image: str) -> list[Object]:
         for role in ("reader", "writer")
     ]
     made: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}
-    return [made, *bindings, _client_pod(image)]
+    return [made, *bindings, idle_pod(_NAME, image, _NAME, **{"queryablestate.dev/writer": "e2e"})]
 
 
-def _client_pod(image: str) -> Object:
+def idle_pod(name: str, image: str, account: str = "default", **labels: str) -> Object:
+    """A pod with Python that does nothing by itself."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": _NAME, "labels": {"queryablestate.dev/writer": "e2e"}},
+        "metadata": {"name": name, "labels": labels},
         "spec": {
-            "serviceAccountName": _NAME,
+            "serviceAccountName": account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 1,

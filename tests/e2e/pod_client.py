@@ -4,6 +4,7 @@ python - write STORE COUNT ROUND [PEM] writes COUNT keys with ROUND as their val
 python - fill STORE BYTES              writes so many bytes of values
 python - read STORE [PEM]              prints all rows as one JSON object
 python - read-actives STORE            the same, from the actives alone
+python - read-newest STORE COUNT       prints the newest version of COUNT keys
 python - keep STORE                    writes and reads until /tmp/stop appears, then ten times
                                        more; meanwhile asks the Service as curl does, with one try
 
@@ -155,7 +156,8 @@ def keep(url: str, name: str) -> dict[str, Any]:
             met["writes"] += 1
 
         def read() -> None:
-            options = ReadOptions(position_bound=position)
+            is_odd = met["reads"] % 2 == 1  # Each second read is the active's to answer.
+            options = ReadOptions(position_bound=position, require_active=is_odd)
             row = store.get(f"kept-{met['reads'] % _KEYS_KEPT}", options)
             met["reads"] += 1
             if row is None or row.value != met["writes"] - 1:
@@ -202,6 +204,12 @@ def main() -> None:
         with Store(url, name, token_file=token, ca_file=ca_file, limits=_LIMITS) as store:
             options = ReadOptions(require_active=command == "read-actives")
             said = {row.key: row.value for row in store.range(options=options)}
+    elif command == "read-newest":
+        with Store(url, name, token_file=token_file(name), limits=_LIMITS) as store:
+            keys = [f"key-{one}" for one in range(int(rest[0]))]
+            options = ReadOptions(require_active=True)
+            found = {key: store.version(key, options=options) for key in keys}
+            said = {key: version and version.value for key, version in found.items()}
     else:
         said = keep(url, name)
     sys.stdout.write(json.dumps(said) + "\n")

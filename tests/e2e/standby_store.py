@@ -15,9 +15,12 @@ LEASE_S = 5.0
 Used = Callable[..., AbstractContextManager[None]]  # As `used_by` from `most_s` on.
 
 
-def make_store(here: Cluster, client: PodClient) -> None:
-    """Makes a store of four pods and twelve partitions, one standby each, with 300 rows."""
-    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1))
+def make_store(here: Cluster, client: PodClient, **spec: Any) -> None:
+    """Makes a store of four pods and twelve partitions, one standby each, with 300 rows.
+
+    Keyword arguments are members of its spec.
+    """
+    here.apply(small_store(STORE, replicas=4, partitions=12, standbys=1, **spec))
     here.until(f"qss/{STORE}", is_redundant)
     client.write(STORE, ROWS, 1)
 

@@ -6,7 +6,7 @@ from typing import Any
 from e2e.kubectl import Cluster, Object
 from qss_testing.waiting import wait_until
 
-_RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
+RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
 
 
 def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: Any) -> Object:
@@ -21,7 +21,7 @@ def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: An
             "replicas": replicas,
             "standbys": 0,
             "storage": {"size": "1Gi"},
-            "pod": {"resources": _RESOURCES},
+            "pod": {"resources": RESOURCES},
             **spec,
         },
     }
@@ -110,12 +110,16 @@ def is_observed(store: Object) -> bool:
 
 
 def is_redundant(found: Object) -> bool:
-    """Whether each partition has its replica and a standby in sync, and nothing is in trouble."""
-    assignment = found.get("status", {}).get("assignment", ())
+    """Whether each partition has its active and its standbys in sync, and nothing is in trouble."""
+    status = found.get("status", {})
+    copies = 1 + status.get("standbys", 1)
     return (
         is_ready(found)
         and condition(found, "Degraded").get("reason") == "Healthy"
-        and all(len(one["inSync"]) == len(one["replicas"]) == 2 for one in assignment)
+        and all(
+            len(one["inSync"]) == len(one["replicas"]) == copies
+            for one in status.get("assignment", ())
+        )
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.clients import PodClient
+from e2e.disturbances import nodes_of
 from e2e.environment import on_testbed
 from e2e.kubectl import Cluster, Object
 from e2e.standby_store import LEASE_S, STORE, Used, make_store
@@ -16,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("own_bed")
 
 _QSS = f"qss/{STORE}"
 _POD = f"{STORE}-1"
-_NODES = ("0", "1")
 _FULL_S, _ONE_TRY_FAILS = 60.0, 0.01
 
 
@@ -31,9 +31,9 @@ def test_a_full_volume_of_one_pod_stops_no_read_and_loses_nothing(
 ) -> None:
     """Batches for partitions that the pod leads wait until there is room."""
     with on_small_volume(here) as folder, used(_FULL_S, _ONE_TRY_FAILS):
-        fill(folder)
+        fill(here, folder)
         here.until(_QSS, tells_of_a_full_volume)
-        empty(folder)
+        empty(here, folder)
     # The old folder is there again, as if a snapshot had been restored: its rows are too old.
     here.until(_QSS, is_redundant)
 
@@ -56,14 +56,12 @@ def on_small_volume(here: Cluster) -> Iterator[str]:
     volume = here.get("pvc", f"data-{_POD}")["spec"]["volumeName"]
     folder: str = here.get("pv", volume)["spec"]["hostPath"]["path"]
     small = ("mount", "--types", "tmpfs", "--options", "size=512m,mode=0777", "tmpfs", folder)
-    for node in _NODES:
-        on_testbed("in", node, *small)
+    on_each_node(here, *small)
     try:
         make_anew(here)
         yield folder
     finally:
-        for node in _NODES:
-            on_testbed("in", node, "umount", "--lazy", folder)
+        on_each_node(here, "umount", "--lazy", folder)
     make_anew(here)
 
 
@@ -75,13 +73,17 @@ def make_anew(here: Cluster) -> None:
     here.until(_QSS, is_redundant)
 
 
-def fill(folder: str) -> None:
-    """Leaves no room, on the node that has the pod; the other node's folder does not matter."""
-    for node in _NODES:
-        on_testbed("in", node, "sh", "-c", f"cat /dev/zero > {folder}/filler || true")
+def on_each_node(here: Cluster, *command: str) -> None:
+    """Runs a command inside every node."""
+    for node in nodes_of(here):
+        on_testbed("in", node.removeprefix("node"), *command)
 
 
-def empty(folder: str) -> None:
+def fill(here: Cluster, folder: str) -> None:
+    """Leaves no room on the node that has the pod; the folder of other nodes does not matter."""
+    on_each_node(here, "sh", "-c", f"cat /dev/zero > {folder}/filler || true")
+
+
+def empty(here: Cluster, folder: str) -> None:
     """Takes the filler away, so that there is room again."""
-    for node in _NODES:
-        on_testbed("in", node, "rm", f"{folder}/filler")
+    on_each_node(here, "rm", f"{folder}/filler")

@@ -35,6 +35,7 @@ _FROM_THE_API_SERVER = (
     ("OUTPUT", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
     ("FORWARD", "--destination", "172.30.0.1", "--protocol", "tcp", "--dport", "6443"),
 )
+_BEFORE_POLICIES = ("iptables", "--table", "mangle")  # These accept packets in the table filter.
 _LEASE_S = LEASE_S
 # A handover takes a fraction of a second; the first retries of a writer may come at a bad moment.
 _HANDED_OVER_S = 2.0
@@ -113,12 +114,12 @@ def cut_off(node: str, *packets: tuple[str, ...]) -> Iterator[None]:
     """Drops packets of a node while the block runs."""
     number = node.removeprefix("node")
     for one in packets:
-        on_testbed("in", number, "iptables", "--insert", *one, "--jump", "DROP")
+        on_testbed("in", number, *_BEFORE_POLICIES, "--insert", *one, "--jump", "DROP")
     try:
         yield
     finally:
         for one in packets:
-            on_testbed("in", number, "iptables", "--delete", *one, "--jump", "DROP")
+            on_testbed("in", number, *_BEFORE_POLICIES, "--delete", *one, "--jump", "DROP")
 
 
 def from_the_others(here: Cluster, node: str) -> list[tuple[str, ...]]:

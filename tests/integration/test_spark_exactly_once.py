@@ -53,7 +53,7 @@ class Death:
     batches: tuple[str, ...] = BATCHES
 
 
-_COMMIT = "POST .*/{}/.*/batches/1/commit(\\?|$)"
+_COMMIT = "POST .*/{}/.*batches/1/commit(\\?|$)"
 DEATHS = {
     "stage-not-answered": Death("PUT .*/{}/.*/batches/1/chunks/", after=True, collect="never"),
     "batch-not-sent": Death(_COMMIT),
@@ -82,8 +82,18 @@ class Scene:
         self.drivers.append(driver)
         return driver
 
-    def hold(self) -> None:
-        """Keeps a request from the pods until `released` is set."""
+    def hold(self, writer: str, epoch: str | None = None) -> None:
+        """Keeps the commit of batch 1 from the pods until `released` is set.
+
+        The driver repeats it after two seconds, in its epoch, which is kept from them, too.
+        """
+        if epoch is None:
+            sent = (
+                re.search(rf"/writers/{writer}/([0-9]+)/", one.request) for one in self.proxy.passed
+            )
+            epoch = next(found[1] for found in sent if found)
+        request = _COMMIT.format(f"{writer}/{epoch}")
+        self.proxy.watch(request, partial(self.hold, writer, epoch))
         self.held_up.set()
         assert self.released.wait(2 * DRIVER_S)
 
@@ -206,7 +216,7 @@ def test_the_older_of_two_drivers_gets_stale_writer_and_ends(
     scene: Scene, spark: SparkSession
 ) -> None:
     scene.write(OLDER, *BATCHES)
-    scene.proxy.watch(_COMMIT.format(OLDER), scene.hold)
+    scene.proxy.watch(_COMMIT.format(OLDER), partial(scene.hold, OLDER))
     driver = scene.start(Job(writer=OLDER))
     assert scene.held_up.wait(DRIVER_S)
     scene.go_on(spark, OLDER)

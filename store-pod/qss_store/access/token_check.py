@@ -45,6 +45,7 @@ from qss_store.access.token_claims import (
     claims_of,
     digest_of,
     refusal_text,
+    seconds_left,
     token_of,
     why_invalid,
 )
@@ -273,7 +274,7 @@ class Guard:
     async def _ask_token(self, digest: bytes, token: str) -> Known:
         claims = claims_of(token)
         wall_s = self._clock.wall_ms() / 1000
-        invalid = why_invalid(token, claims, wall_s)
+        invalid = why_invalid(token)
         reviewed: Reviewed | None = None
         if invalid is None:
             asked = self._audiences.all
@@ -286,11 +287,11 @@ class Guard:
         now = self._clock.monotonic_s()
         verdict = Verdict.of(now, self._settings, allowed=reviewed is not None)
         if reviewed is None:
-            message = invalid or refusal_text(claims, self._audiences)
+            message = invalid or refusal_text(claims, self._audiences, wall_s)
             return self._known_tokens.refuse(digest, Refusal(message, verdict.fresh_until))
-        left_s = math.inf if claims.expires_at is None else claims.expires_at - wall_s
         is_bound = self._audiences.bind(reviewed.audiences, is_peer=self._is_peer(reviewed))
-        known_token = KnownToken(reviewed.account, verdict, now + left_s, is_bound)
+        ends_at = now + seconds_left(claims, wall_s)
+        known_token = KnownToken(reviewed.account, verdict, ends_at, is_bound)
         return self._known_tokens.accept(digest, known_token)
 
     def _is_peer(self, reviewed: Reviewed) -> bool:

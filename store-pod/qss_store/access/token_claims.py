@@ -1,10 +1,11 @@
 """Reads bearer tokens from headers, hashes them, and reads the claims of JWTs. Pure.
 
-Nothing here verifies a token: the API server does. The claims can only shorten the time that a
-token is accepted, or improve the text of a refusal.
+Nothing here verifies a token: the API server does. The claims can only bring the next review
+forward, or improve the text of a refusal: this node's clock may be wrong.
 """
 
 import hashlib
+import math
 import re
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass
@@ -81,20 +82,31 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
-def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
+def why_invalid(token: str) -> str | None:
     """The reason why a token is invalid; None where only a review can tell."""
     if len(token) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
         return "what follows Bearer is not a token"
-    if claims.expires_at is not None and claims.expires_at <= now_s:
-        return EXPIRED
     return None
 
 
-def refusal_text(claims: Claims, audiences: Audiences) -> str:
-    """Why the API server may have refused a token, as far as its claims tell."""
+def seconds_left(claims: Claims, now_s: float) -> float:
+    """The time in seconds until the claimed end of a token that the API server has just accepted.
+
+    Infinity where the token claims none, and where it is over by `now_s`: then this clock is ahead
+    of the API server's, and its reviews alone tell the end. `now_s` in seconds since 1970.
+    """
+    if claims.expires_at is None or claims.expires_at <= now_s:
+        return math.inf
+    return claims.expires_at - now_s
+
+
+def refusal_text(claims: Claims, audiences: Audiences, now_s: float) -> str:
+    """Why the API server may have refused a token, as far as its claims and this clock tell."""
     if claims.audiences and not {audiences.own, audiences.common} & set(claims.audiences):
         given = ", ".join(claims.audiences)[:200]
         return f"the token is for {given}: ask Kubernetes for one with the audience {audiences.own}"
+    if claims.expires_at is not None and claims.expires_at <= now_s:
+        return EXPIRED
     return "the API server does not accept the token: it may be revoked, or of another cluster"
 
 

@@ -1,12 +1,15 @@
 # shellcheck shell=bash
-# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, and the pause image; takes promtool from Debian. What is there is not built
-# again, and a build that is killed leaves nothing that looks like a program.
+# Builds Kubernetes, etcd, CoreDNS, helm and kube-router from Go modules into $BIN, the pause image, and the library of a node's clock; takes
+# promtool from Debian. What is there is not built again, and a build that is killed leaves nothing that looks like a program.
 
 KUBERNETES=1.34.4 ETCD=3.6.5 COREDNS=1.13.1 HELM=4.3.1
 GO_MINOR_MIN=25
 PAUSE_IMAGE=registry.k8s.io/pause:3.9 # As config/containerd.toml names it.
 KUBERNETES_PROGRAMS=(kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy)
-PROGRAMS=("${KUBERNETES_PROGRAMS[@]}" etcd coredns helm promtool)
+KUBE_ROUTER=2.1.0
+# With its version in its name: that of the folder is the identity of the large builds, which another version of this one need not repeat.
+POLICY_PROGRAM=kube-router-$KUBE_ROUTER
+PROGRAMS=("${KUBERNETES_PROGRAMS[@]}" etcd coredns helm promtool "$POLICY_PROGRAM")
 # `k8s.io/kubernetes` names these at v0.0.0, which exists nowhere: each is replaced by its published version.
 KUBERNETES_STAGING=(api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider cluster-bootstrap
   code-generator component-base component-helpers controller-manager cri-api cri-client csi-translation-lib
@@ -20,7 +23,7 @@ missing_programs() { # program...: those that are not built
   for program in "$@"; do [ -x "$BIN/$program" ] || echo "$program"; done
 }
 
-is_built() { [ -z "$(missing_programs "${PROGRAMS[@]}")" ] && [ -e "$(pause_archive)" ]; }
+is_built() { [ -z "$(missing_programs "${PROGRAMS[@]}")" ] && [ -e "$(pause_archive)" ] && [ -e "$(clock_library)" ]; }
 
 require_go() {
   local version
@@ -40,8 +43,10 @@ build() {
     build_module go.etcd.io/etcd/server/v3 "$ETCD" go.etcd.io/etcd/server/v3 etcd
     build_module github.com/coredns/coredns "$COREDNS" github.com/coredns/coredns coredns
     build_module helm.sh/helm/v4 "$HELM" helm.sh/helm/v4/cmd/helm helm "-X helm.sh/helm/v4/internal/version.version=v$HELM"
+    build_module github.com/cloudnativelabs/kube-router/v2 "$KUBE_ROUTER" github.com/cloudnativelabs/kube-router/v2/cmd/kube-router "$POLICY_PROGRAM"
     extract_promtool
     build_pause
+    build_clock
   ) 9> "$WORK/lock"
 }
 
@@ -110,3 +115,9 @@ build_pause() ( # The program that keeps a pod's namespaces, as an image.
   mv pause.tar "$(pause_archive)"
   echo "built the pause image"
 )
+
+build_clock() {
+  [ ! -e "$(clock_library)" ] || return 0
+  gcc -O2 -s -shared -fPIC -Wall -Werror -o "$(clock_library).draft" "$HERE/clock.c"
+  mv "$(clock_library).draft" "$(clock_library)"
+}

@@ -12,7 +12,7 @@ is_api_ready() { [ "$(kubectl get --raw /readyz --request-timeout 2s 2> /dev/nul
 require_service() { [[ " ${SERVICES[*]} " == *" ${1:-} "* ]] || fail "a service is one of: ${SERVICES[*]}"; }
 
 # Programs and configuration: a bed of another one is not this one.
-identity() { echo "$BIN $(cat "$HERE"/{control-plane.sh,nodes.sh,node-init,volumes} "$HERE"/config/* | sha256sum | cut -c1-16)"; }
+identity() { echo "$BIN $(cat "$HERE"/{control-plane.sh,nodes.sh,node-init,node-runc,volumes} "$HERE"/config/* | sha256sum | cut -c1-16)"; }
 
 is_control_plane_healthy() {
   local name

@@ -9,7 +9,8 @@ VOLUMES=/tmp/hostpath_pv      # Where the controller manager's provisioner makes
 
 # What is looked for, and the package that brings it.
 PACKAGE_OF=(
-  containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins iptables=iptables ip=iproute2
+  containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins iptables=iptables ipset=ipset ip=iproute2
+  gcc=gcc gencat=libc6-dev # gencat comes with the headers, which gcc needs.
   openssl=openssl flock=util-linux sysctl=procps buildah=buildah debootstrap=debootstrap
 )
 

@@ -40,6 +40,7 @@ node_start() { # index
   await 20 "node$index has its namespaces" has_begun "$index"
   node_connect "$index"
   touch "$node/go"
+  if [ -e "$STATE/policies" ]; then policies_start "$index"; fi
 }
 
 node_connect() { # index
@@ -64,6 +65,48 @@ route_services() { # The machine reaches services through the kube-proxy of the 
   done
 }
 
+clock_library() { echo "$BIN/../clock-$(sha256sum "$HERE/clock.c" | cut -c1-16).so"; }
+
+# The seconds by which the clock of a node's pods is ahead of the machine's. Programs that run keep the file, so it is written in place.
+clock_set() { # index seconds|off
+  local folder=$STATE/node$1/clock
+  if [ "$2" = off ]; then
+    [ ! -e "$folder/text" ] || printf '%+012d\n' 0 1<> "$folder/text"
+    rm -f "$folder/text"
+    return
+  fi
+  mkdir -p "$folder"
+  chmod 755 "$folder"
+  install --mode 644 "$(clock_library)" "$folder/clock.so.draft"
+  mv "$folder/clock.so.draft" "$folder/clock.so"
+  printf '%+012d\n' "$2" 1<> "$folder/text"
+  chmod 644 "$folder/text"
+}
+
+# --- NetworkPolicies, from `testbed policies on` until `off`; also on nodes that start meanwhile
+
+policies_start() { # index
+  (in_node "$1" sysctl -qw net.bridge.bridge-nf-call-iptables=1) # Pods of one node reach each other over a bridge.
+  process_start "policies$1" nsenter --target "$(node_pid "$1")" --mount --net --pid --uts --ipc "$BIN/$POLICY_PROGRAM" \
+    --run-firewall --run-router=false --run-service-proxy=false --kubeconfig="$(kubeconfig_path)" --hostname-override="node$1" \
+    --service-cluster-ip-range="$SERVICE_NETWORK" --health-port=0 --metrics-port=0
+}
+
+policies_stop() { # index: without these jumps nothing reaches the chains that it made; its own clean-up needs the whole kube-router
+  end_processes "policies$1"
+  [ -z "$(node_pid "$1")" ] ||
+    in_node "$1" sh -c "iptables-save -t filter | sed -n 's/^-A \\(.* -j KUBE-ROUTER-.*\\)/-D \\1/p' | xargs -r -L1 iptables"
+}
+
+policies() { # on|off
+  local index
+  if [ "$1" = on ]; then touch "$STATE/policies"; else rm -f "$STATE/policies"; fi
+  for ((index = 0; index < NODES_MAX; index++)); do
+    (policies_stop "$index") # in_node becomes its command.
+    if [ "$1" = on ] && [ -n "$(node_pid "$index")" ]; then policies_start "$index"; fi
+  done
+}
+
 is_node_ready() { # index: its kubelet has said so since it was started
   local said
   [ -n "$(node_pid "$1")" ] || return 1
@@ -83,6 +126,7 @@ node_down() { # index
   if [ -n "$pid" ]; then
     kill -KILL "$pid" 2> /dev/null || true # The kernel then ends all of the namespace.
   fi
+  end_processes "policies$1"
   end_processes "node$1"
   rm -f "$STATE/node$1"/{ready,go}
   cgroups_remove "testbed-node$1"

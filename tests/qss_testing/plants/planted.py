@@ -48,6 +48,13 @@ class Plant:
 
 
 PLANTS = (
+    Plant.of(
+        "a token ends by the clock of the pod's node, not by the API server's",
+        f"{_STORE}/access/token_claims.py",
+        "    if claims.expires_at is None or claims.expires_at <= now_s:\n",
+        "    if claims.expires_at is None:\n",
+        "tests/unit/qss_store/access/test_token_ends.py",
+    ),
     Plant(
         "rows are cut that a commit still reads",
         (

@@ -93,11 +93,11 @@ def test_while_nobody_answers_what_was_allowed_counts_for_ten_minutes_more() -> 
     assert step(known_token(), is_away=True) == Ask(Right.QUERY)
 
 
-@pytest.mark.parametrize("is_away", [True, False])
-def test_nothing_counts_beyond_the_tokens_own_end(is_away: bool) -> None:
+def test_at_its_own_end_a_token_is_reviewed_again_and_refused_while_nobody_answers() -> None:
     known = known_token(expires_at=30, query=verdict(0))
-    assert step(known, now=29, is_away=is_away) == Admit(30)
-    answer = step(known, now=30, is_away=is_away)
+    assert step(known, now=29) == step(known, now=29, is_away=True) == Admit(30)
+    assert step(known, now=30) == Ask(None)
+    answer = step(known, now=30, is_away=True)
     assert isinstance(answer, Refuse)
     assert "expired" in answer.error.message
 

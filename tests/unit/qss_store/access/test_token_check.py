@@ -1,107 +1,15 @@
 """The guard in virtual time; the test delays, stops and changes the API server."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
-from qss_client.clock import SystemClock
 from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
 from qss_store.access.review_limits import OF_STRANGERS_MAX
-from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_review
-from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.access.token_check import Guard
-from qss_store.access.token_claims import Audiences
-from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings
-from qss_testing.fakes.reviewer import AUDIENCE, make_token
-from qss_testing.fakes.virtual_time import run_in_virtual_time
-
-OURS = Identities(store="words", namespace="shop", pods="pods", operator="operator")
-READ = Requirement(rights=(Right.QUERY,))
-WRITE = Requirement(rights=(Right.WRITE,))
-APP = "Bearer app"
-OWN = "own"  # The token of the pod itself.
-AUDIENCES = Audiences(own=AUDIENCE)
-
-
-class LoopTime:
-    """The time of the virtual loop from the start of the test."""
-
-    def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall_ms(self) -> int:
-        return SystemClock().wall_ms() + int(self.monotonic_s() * 1000)
-
-    def cpu_s(self) -> float:
-        return 0.0
-
-
-@dataclass
-class Server:
-    """Knows the account `app`; refuses any other token."""
-
-    allowed: set[str] = field(default_factory=lambda: {"query"})
-    accounts: set[str] = field(default_factory=lambda: {"app"})
-    is_away: bool = False
-    takes_s: float = 0.1
-    asked: list[str] = field(default_factory=list)
-    fails: set[str] = field(default_factory=set)  # The requests that it answers with an error.
-
-    async def probe(self) -> None:
-        await self.post(TOKEN_REVIEWS, encode_token_review(OWN, ()))
-
-    async def post(self, path: str, body: bytes) -> bytes:
-        spec = json.loads(body)["spec"]
-        is_token = path == TOKEN_REVIEWS
-        name: str = spec["token"] if is_token else spec["resourceAttributes"]["subresource"]
-        self.asked.append(name)
-        await asyncio.sleep(self.takes_s)
-        if name in self.fails:
-            raise NoReviewError("429")
-        if self.is_away:
-            raise NoReviewError("nobody is there", is_unreached=True)
-        if not is_token:
-            return json.dumps({"status": {"allowed": name in self.allowed}}).encode()
-        status = {
-            "authenticated": name in self.accounts,
-            "audiences": [AUDIENCE],
-            "user": {"username": name},
-        }
-        return json.dumps({"status": status}).encode()
-
-
-async def admit(guard: Guard, header: str, requirement: Requirement, address: str = "a") -> None:
-    """Admits a request as the middleware does; each requirement has a route of its own."""
-    route = str(requirement.rights)
-    if not guard.passes(header, route):
-        await guard.admit(header, route, requirement, address)
-
-
-Story = Callable[[Guard, Server], Awaitable[None]]
-
-
-def play(story: Story, server: Server | None = None, settings: Settings | None = None) -> str:
-    """Runs a story in virtual time; returns the guard's metrics."""
-    metrics = AccessMetrics()
-
-    async def run() -> None:
-        told = server or Server()
-        guard = Guard(told, OURS, AUDIENCES, LoopTime(), metrics, settings or Settings())
-        try:
-            await story(guard, told)
-        finally:
-            await guard.close()
-
-    run_in_virtual_time(run())
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    return generate_latest(registry).decode()
+from qss_testing.guarded_stories import APP, OWN, READ, WRITE, Server, admit, play
 
 
 def test_a_token_is_reviewed_once_and_then_known() -> None:
@@ -351,19 +259,6 @@ def test_reviews_that_fail_as_that_of_the_pods_own_token_does_mean_that_nobody_a
             await admit(guard, APP, READ)
 
     assert 'state="stale"' in play(story)
-
-
-def test_an_expired_token_is_asked_of_nobody() -> None:
-    async def story(guard: Guard, server: Server) -> None:
-        token = make_token("app", expires_in_s=60)
-        await asyncio.sleep(61)
-        with pytest.raises(UnauthenticatedError, match="expired"):
-            await admit(guard, "Bearer " + token, READ)
-        with pytest.raises(UnauthenticatedError, match="not a token"):
-            await admit(guard, "Bearer a b", READ)
-        assert server.asked == []
-
-    play(story)
 
 
 def test_forgotten_tokens_are_asked_for_again() -> None:
