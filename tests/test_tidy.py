@@ -197,6 +197,17 @@ def prose(page: Path) -> str:
     return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+def test_no_page_has_the_marks_of_a_merge() -> None:
+    marks = ("<" * 7 + " ", ">" * 7 + " ")
+    all_pages = [*pages(), ROOT / "CHANGELOG.md"]
+    marked = [
+        page
+        for page in all_pages
+        if any(line.startswith(marks) for line in page.read_text().splitlines())
+    ]
+    assert marked == []
+
+
 def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
