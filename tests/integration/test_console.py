@@ -10,12 +10,19 @@ from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import Api
 from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.pods.guarded import READER, STRANGER, guarded, rights
+from qss_testing.pods.ports import ports_of_block
 from qss_testing.pods.stores import Cluster
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 WEIGHT_BYTES_MAX = 300 * 1000
 LICENSES = {f"vendor/LICENSE.{name}" for name in ("htm", "preact", "uplot")}
+
+
+def test_a_browser_opens_pages_at_the_ports_of_tests() -> None:
+    ports = ports_of_block(0)
+    assert len(ports) == 499
+    assert 10_080 not in ports
 
 
 async def test_every_file_has_strict_headers_and_is_asked_for_again_by_its_etag(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from qss_client.cli.printing import ROWS_SHOWN
+from qss_core.model import Partitioner
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.qss_command import Finished
 from qss_testing.clients.terminal import Terminal
@@ -51,6 +52,29 @@ async def sessions(start_cluster: StartCluster) -> Cluster:
 def read(done: Finished) -> Any:
     assert (done.code, done.err) == (0, ""), done.err
     return json.loads(done.out)
+
+
+async def test_a_key_is_read_in_the_partition_that_its_writer_chose(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await start_cluster(2, engine="memory", partitioner=Partitioner.EXPLICIT, **SESSION)
+    await cluster.put_into({3: [Put(b"N1", b"1", start=0, end=500)]})
+    for partition, count in (("3", 1), ("2", 0)):
+        done = await run(cluster, "sessions", "N1", "--partition", partition, *ASK)
+        assert len(read(done)) == count
+    refused = await run(cluster, "sessions", "--partition", "3")
+    assert refused.code == 2
+    assert "for all keys take --partitions" in refused.err
+
+
+async def test_watch_tells_duplicates_apart(start_cluster: StartCluster, run: Run) -> None:
+    cluster = await start_cluster(2, engine="memory", **WINDOW, retain_duplicates=True)
+    await cluster.put([Put(b"EWR", b"%d" % number, 0, start=0) for number in range(2)])
+    done = await run(cluster, "watch", "EWR", "--limit", "2")
+    assert (done.code, done.err) == (0, "")
+    found = [tuple(line.split("  ")[3:5]) for line in done.out.splitlines()]
+    assert [value for _, value in found] == ["0", "1"]
+    assert len({sequence for sequence, _ in found}) == 2
 
 
 async def test_a_table_shows_times_that_people_read(

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,6 +57,10 @@ class Asking:
     def output(self) -> Output:
         """The format of the printed answer."""
         return self.reached.output
+
+    def of_key_in(self, partition: int | None) -> ReadOptions:
+        """The options of a read of keys; `partition` is theirs where a writer chose it."""
+        return replace(self.options, partition=partition)
 
     def store(self, name: str) -> AbstractContextManager[Store]:
         return open_store(name, self.reached.place, self.reached.timeout_s)

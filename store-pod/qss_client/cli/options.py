@@ -90,6 +90,10 @@ Bound = Annotated[
     str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
 ]
 Partitions = Annotated[str | None, typer.Option(help="only these partitions, as 0,3")]
+Partition = Annotated[
+    int | None,
+    typer.Option(help="the key's partition, where the writer chose it (partitioner Explicit)"),
+]
 Staleness = Annotated[float | None, typer.Option(help="seconds that an answering standby may lag")]
 ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")

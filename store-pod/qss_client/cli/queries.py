@@ -13,6 +13,7 @@ from qss_client.cli.options import (
     ExecutionInfo,
     Limit,
     Name,
+    Partition,
     Partitions,
     ShownColumns,
     ShownTimes,
@@ -54,6 +55,7 @@ def register(app: typer.Typer) -> None:
 def get(
     store: Name,
     keys: Annotated[list[str], typer.Argument(help="one key or more")],
+    partition: Partition = None,
     times: ShownTimes = None,
     columns: ShownColumns = None,
     *,
@@ -65,9 +67,9 @@ def get(
         serde = key_serde(client)
         wanted = [key_of(serde, text) for text in keys]
         if len(wanted) == 1:
-            rows = [client.get(wanted[0], asked.options)]
+            rows = [client.get(wanted[0], asked.of_key_in(partition))]
         else:
-            rows = client.get_many(wanted, asked.options)
+            rows = client.get_many(wanted, asked.of_key_in(partition))
     found = [row for row in rows if row is not None]
     if found or len(keys) > 1:
         _print_rows(found, times, asked.output, shown)

@@ -11,6 +11,7 @@ from qss_client.cli.columns import columns_of
 from qss_client.cli.options import (
     Limit,
     Name,
+    Partition,
     Partitions,
     ShownColumns,
     ShownTimes,
@@ -27,6 +28,7 @@ from qss_client.cli.printing import (
     version_document,
     window_document,
 )
+from qss_client.reads.requests import ReadOptions
 from qss_client.reads.responses import VersionRow
 from qss_client.store import Store
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
@@ -66,6 +68,7 @@ def windows(
     descending: Descending = False,  # noqa: FBT002 an option of a command.
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
+    partition: Partition = None,
     partitions: Partitions = None,
     times: ShownTimes = None,
     columns: ShownColumns = None,
@@ -85,7 +88,7 @@ def windows(
             order_by=order_by,
             limit=rows_to_ask(limit),
             partitions=numbers(partitions),
-            options=asked.options,
+            options=_options(asked, key, partition),
         )
         shown = times_shown(times, asked.output)
         documents = (window_document(row, shown) for row in told_of_more(rows, limit))
@@ -104,6 +107,7 @@ def sessions(
     descending: Descending = False,  # noqa: FBT002 an option of a command.
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
+    partition: Partition = None,
     partitions: Partitions = None,
     times: ShownTimes = None,
     columns: ShownColumns = None,
@@ -123,7 +127,7 @@ def sessions(
             order_by=order_by,
             limit=rows_to_ask(limit),
             partitions=numbers(partitions),
-            options=asked.options,
+            options=_options(asked, key, partition),
         )
         shown = times_shown(times, asked.output)
         documents = (session_document(row, shown) for row in told_of_more(rows, limit))
@@ -139,6 +143,7 @@ def versions(
     to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
     order: HistoryOrder = Order.DESCENDING,
     limit: Limit = None,
+    partition: Partition = None,
     times: ShownTimes = None,
     columns: ShownColumns = None,
     *,
@@ -160,16 +165,22 @@ def versions(
                 to=to,
                 order=order,
                 limit=rows_to_ask(limit),
-                options=asked.options,
+                options=asked.of_key_in(partition),
             )
         else:
-            found = client.version(encoded, as_of, asked.options)
+            found = client.version(encoded, as_of, asked.of_key_in(partition))
             if found is None:
                 raise KeyNotFoundError(f"store {store} has no {key!r} as of {as_of}")
             rows = iter((found,))
         shown = times_shown(times, asked.output)
         documents = (version_document(row, shown) for row in told_of_more(rows, limit))
         print_rows(documents, asked.output, _VERSION, columns_of(columns))
+
+
+def _options(asked: Asking, key: str | None, partition: int | None) -> ReadOptions:
+    if partition is not None and key is None:
+        raise MalformedRequestError("--partition is that of a key: for all keys take --partitions")
+    return asked.of_key_in(partition)
 
 
 def _order(given: Order | None, *, descending: bool) -> Order:

@@ -1,7 +1,8 @@
 """The reader's half of the client: from a call of `Store` to rows.
 
 1. `calls` makes each operation an exchange without I/O: it yields a request and gets an answer.
-   `requests` builds the request: path, parameters, body, and the partition that has to answer.
+   `requests` builds the request: path, parameters and body; `keys` has a key's bytes, its text in
+   a path, and the partition that has to answer.
    `scans` has the pages of scans, of key ranges, windows, sessions and versions.
 2. `sync_session` or `async_session` runs the exchange. It discovers the store's pods before the
    first request, and again when an error says that the routes are old.

@@ -9,20 +9,23 @@ from urllib.parse import quote, urlencode
 from qss_client.arguments import (
     check_choice,
     check_limit,
-    check_partitions,
     check_seconds,
     check_text,
     is_whole_number,
     shown_value,
 )
+from qss_client.reads.keys import (
+    encoded_key,
+    only_partition,
+    partition_of_encoded,
+    path_text,
+)
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.formats.values import Format
-from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
-from qss_core.partitioning import partition_of
+from qss_core.model import Isolation, PartitionId, StoreDefinition
 from qss_core.positions import Position, decode_token, encode_token, parse_bound
 from qss_core.serdes.registry import serde_of
 
-PATH_KEY_BYTES_MAX = 2048
 LINE_KEYS_MAX = 4096  # Characters of keys and cursor; a bound takes up to 24 KiB of 32.
 PAGE_ROWS = 10_000
 TABLE_ROWS = 100_000  # Rows of a page as an Arrow table.
@@ -330,44 +333,6 @@ def count_request(
         partition=only,
         timeout_s=options.timeout_s,
     )
-
-
-def encoded_key(definition: StoreDefinition, key: Any) -> bytes:
-    """The stored bytes of a key."""
-    serde = serde_of(definition.key_serde)
-    return serde.encode(serde.from_json(key))
-
-
-def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
-    """A key's text in a path, before percent-encoding; None if a path cannot hold it."""
-    text = serde_of(definition.key_serde).key_to_text(encoded)
-    if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
-        return None
-    return text
-
-
-def only_partition(
-    definition: StoreDefinition, partitions: Sequence[int] | None
-) -> PartitionId | None:
-    """The only named partition; None for none or several, or if the store does not have it.
-
-    For None any pod is asked. Raises MalformedRequestError as `check_partitions` does.
-    """
-    check_partitions(partitions)
-    if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
-        return None
-    return PartitionId(partitions[0])
-
-
-def partition_of_encoded(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
-    """The partition of a key: by its hash, or the given one if the writer chooses."""
-    if definition.partitioner is Partitioner.MURMUR2:
-        return PartitionId(partition_of(key, definition.partitions))
-    if given is None:
-        raise MalformedRequestError(
-            f"the writer of store {definition.name} chooses partitions: name the key's partition"
-        )
-    return PartitionId(given)
 
 
 def option_parameters(options: ReadOptions) -> dict[str, str]:

@@ -5,18 +5,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from qss_client.reads.keys import (
+    encoded_key,
+    only_partition,
+    partition_of_encoded,
+    path_text,
+)
 from qss_client.reads.requests import (
     PAGE_ROWS,
     TABLE_ROWS,
     HttpRequest,
     ReadOptions,
     check_options,
-    encoded_key,
-    only_partition,
     option_parameters,
     page_request,
-    partition_of_encoded,
-    path_text,
     query_request,
 )
 from qss_client.reads.responses import (

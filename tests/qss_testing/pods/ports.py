@@ -15,6 +15,7 @@ from aiohttp import web
 from qss_operator.local.directory.ports import is_free
 
 _FIRST, _PORTS_A_BLOCK, _BLOCKS = 10_000, 500, 16
+_REFUSED = 10_080  # Of another protocol: no browser opens a page there.
 
 
 def free_ports(count: int) -> list[int]:
@@ -29,6 +30,12 @@ def port_of(runner: web.AppRunner) -> int:
     return port
 
 
+def ports_of_block(number: int) -> list[int]:
+    """The ports of a block, each good for a page in a browser."""
+    first = _FIRST + number * _PORTS_A_BLOCK
+    return [port for port in range(first, first + _PORTS_A_BLOCK) if port != _REFUSED]
+
+
 class PortsByOrdinal(dict[int, int]):
     """Ports by ordinal; each is chosen at its first use."""
 
@@ -41,8 +48,7 @@ class _Block:
         self._mark = socket.socket(socket.AF_UNIX)
         number = next(filter(self._takes, range(_BLOCKS)), None)
         assert number is not None, f"{_BLOCKS} processes test at once; wait for one to end"
-        first = _FIRST + number * _PORTS_A_BLOCK
-        self._ports: Iterator[int] = cycle(range(first, first + _PORTS_A_BLOCK))
+        self._ports: Iterator[int] = cycle(ports_of_block(number))
 
     def _takes(self, number: int) -> bool:
         try:

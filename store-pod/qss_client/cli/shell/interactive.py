@@ -3,14 +3,13 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from qss_client.cli.asking import Reaching, reaching
-from qss_client.cli.main import MissingExtraError, make_app, run_app
+from qss_client.cli.main import MissingExtraError, exit_code_of, make_app, run_app
 from qss_client.cli.printing import Output
 from qss_client.cli.shell.lines import ENDS, Lines
 from qss_client.cli.shell.names import store_names
@@ -34,28 +33,49 @@ def shell(
 ) -> None:
     """Run commands one after the other, with completion and history: get KEY, scan, watch KEY.
 
-    Where the input is no terminal, its lines are run as commands.
+    Where the input is no terminal, its lines are run as commands; the exit code is that of the
+    first line that failed.
     """
     app = make_app()
     lines = Lines(typer.main.get_command(app), store, options_of(reached))
-    read = _prompts(lines, store) if sys.stdin.isatty() else (line for line in sys.stdin)
-    run_lines(read, lines, lambda arguments: run_app("qss", lambda: lines.command, arguments))
+    is_typed = sys.stdin.isatty()
+    read = _prompts(lines, store) if is_typed else (line for line in sys.stdin)
+    code = run_lines(
+        read, lines, lambda arguments: run_app("qss", lambda: lines.command, arguments)
+    )
+    if not is_typed:  # A person has seen the error.
+        raise typer.Exit(code)
 
 
-def run_lines(read: Iterator[str], lines: Lines, run: Callable[[list[str]], None]) -> None:
-    """Runs each line, until `exit` or the end of the input; an error ends its line only."""
+def run_lines(read: Iterator[str], lines: Lines, run: Callable[[list[str]], None]) -> int:
+    """Runs each line, until `exit` or the end of the input; an error ends its line only.
+
+    Returns the exit code of the first line that failed, 0 where none did.
+    """
+    code = 0
     for line in read:
         if line.strip() in ENDS:
-            return
+            break
         try:
             arguments = lines.arguments(line)
         except MalformedRequestError as error:
             typer.echo(f"error: {error.code}: {error.message}", err=True)
+            code = code or exit_code_of(error)
             continue
         if arguments:
-            with suppress(SystemExit):  # The program has told its error.
-                run(arguments)
+            ended = _code_of(run, arguments)
+            code = code or ended
         sys.stdout.flush()
+    return code
+
+
+def _code_of(run: Callable[[list[str]], None], arguments: list[str]) -> int:
+    """The exit code of a command, which has told its error."""
+    try:
+        run(arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
 
 
 def options_of(reached: Reaching) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from qss_client.cli.advice import advising
 from qss_client.cli.asking import Asking, asking
-from qss_client.cli.options import Name, ShownTimes, key_of, key_serde
+from qss_client.cli.options import Name, Partition, ShownTimes, key_of, key_serde
 from qss_client.cli.printing import (
     Output,
     key_document,
@@ -41,7 +41,7 @@ _INTERVAL_MIN_S = 0.5
 _NEVER = object()  # Not a row, and not an absent row.
 _OF_KEYS = (StoreType.KEY_VALUE, StoreType.CUSTOM)
 _OF_VALUE = ("value", "timestamp", "headers")  # A row that is gone has none of them.
-_BESIDE = ("key", "headers", "indexKey", "sequence")  # A table leaves them out.
+_BESIDE = ("key", "headers", "indexKey")  # A table leaves them out.
 Answer = TypeVar("Answer")
 
 
@@ -57,6 +57,7 @@ def watch(
         float, typer.Option(min=_INTERVAL_MIN_S, help="seconds between two questions")
     ] = _INTERVAL_MIN_S,
     limit: Annotated[int | None, typer.Option(min=1, help="end after so many rows")] = None,
+    partition: Partition = None,
     times: ShownTimes = None,
     *,
     asked: Asking,
@@ -70,7 +71,7 @@ def watch(
     clock = SystemClock()
     with asked.store(store) as client, advising(client):
         wanted = key_of(key_serde(client), key)
-        given = client, wanted, asked.options, lambda: _wait(interval), _tell
+        given = client, wanted, asked.of_key_in(partition), lambda: _wait(interval), _tell
         changes: Iterator[Change]
         if client.metadata().definition.type in _OF_KEYS:
             changes = (Change(row, is_gone=row is None) for row in new_rows(*given))

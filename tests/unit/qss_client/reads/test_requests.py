@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from qss_client.reads.keys import PATH_KEY_BYTES_MAX
 from qss_client.reads.requests import (
     DEFAULTS,
     LINE_KEYS_MAX,
-    PATH_KEY_BYTES_MAX,
     ReadOptions,
     count_request,
     get_request,
@@ -19,7 +19,7 @@ from qss_client.reads.requests import (
     query_request,
 )
 from qss_client.reads.scans import scan_keys
-from qss_core.errors import MalformedRequestError, NullKeyError
+from qss_core.errors import MalformedRequestError, NullKeyError, PartitionDoesNotExistError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, encode_token
@@ -103,6 +103,13 @@ def test_a_time_has_no_exponent(timeout_s: float, text: str) -> None:
 def test_a_chosen_partition_has_to_be_named() -> None:
     with pytest.raises(MalformedRequestError, match="name the key's partition"):
         get_request(make_definition(12, partitioner=Partitioner.EXPLICIT), "a", DEFAULTS)
+
+
+@pytest.mark.parametrize("partition", [-1, 12])
+def test_a_partition_that_the_store_does_not_have_is_refused(partition: int) -> None:
+    explicit = make_definition(12, partitioner=Partitioner.EXPLICIT)
+    with pytest.raises(PartitionDoesNotExistError, match=r"has the partitions 0\.\.11"):
+        get_request(explicit, "a", ReadOptions(partition=partition))
 
 
 def page(**options: Any) -> Any:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from qss_client.reads.requests import DEFAULTS, PATH_KEY_BYTES_MAX, HttpRequest, ReadOptions
+from qss_client.reads.keys import PATH_KEY_BYTES_MAX
+from qss_client.reads.requests import DEFAULTS, HttpRequest, ReadOptions
 from qss_client.reads.responses import SessionRow, WindowRow, session_row_of, window_row_of
 from qss_client.reads.scans import Timed, one_request, scan_sessions, scan_windows
 from qss_core.errors import MalformedRequestError

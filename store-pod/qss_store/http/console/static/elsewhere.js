@@ -21,7 +21,7 @@ export function asCurl(request, withToken) {
 
 const FLAGS = {
   from: "--from", to: "--to", prefix: "--prefix", keyFrom: "--key-from", keyTo: "--key-to", timeFrom: "--from", timeTo: "--to", endFrom: "--end-from", startTo: "--start-to",
-  asOf: "--as-of", orderBy: "--order-by", order: "--order", limit: "--limit", exact: "--exact", partitions: "--partitions", isolation: "--isolation", requireActive: "--require-active",
+  asOf: "--as-of", orderBy: "--order-by", order: "--order", limit: "--limit", exact: "--exact", partition: "--partition", partitions: "--partitions", isolation: "--isolation", requireActive: "--require-active",
   maxStaleness: "--max-staleness", positionBound: "--position-bound", timeout: "--timeout", executionInfo: "--execution-info", index: "--index", lower: "--from", upper: "--to",
 };
 const SWITCHES = new Set(["exact", "requireActive", "executionInfo"]);
@@ -38,7 +38,7 @@ export function asCommand(kindName, values, definition, schema, withToken) {
   for (const [name, value] of given(values, [...fields, ...options])) {
     const flag = flagOf(name, value, command, kindName);
     if (flag) flags.push(flag);
-    else if (name === "partition") left.push(`partition=${numeral(value)}`);
+    else if (name === "partition") left.push(`partition=${numeral(value)}`); // Of the latest version, which is a query.
   }
   const comment = left.length ? `# qss ${command} has no option for ${left.join(", ")}: this command leaves it out\n` : "";
   const { origin, kubectl } = placeOfStore();
@@ -59,7 +59,7 @@ function wordsOf(kindName, values, definition, schema) {
 
 // The words of an option; null for a usual value, for a field that is no option, and for an option that the command does not have.
 function flagOf(name, value, command, kindName) {
-  if (!(name in FLAGS) || (name === "executionInfo" && kindName !== "query")) return null;
+  if (!(name in FLAGS) || (name === "partition" && command === "query") || (name === "executionInfo" && kindName !== "query")) return null;
   if ((name === "orderBy" && value === "key") || (name === "order" && value === "ANY" && command !== "versions")) return null;
   if (name === "order" && command === "scan") return value === "DESCENDING" ? "--descending" : null;
   if (SWITCHES.has(name)) return FLAGS[name];

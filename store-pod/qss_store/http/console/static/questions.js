@@ -77,23 +77,29 @@ export function requestOf(kindName, values, definition, { cursor = null, schema 
   const store = segment(definition.name);
   const post = kindName === "get" && !fitsPath(values.key ?? "", definition.keySerde) ? "get" : kind.post;
   if (post) return { method: "POST", path: `/state/${post}/${store}`, body: objectOf(bodyOf(kindName, kind, values, definition, cursor, schema)) };
-  const parameters = new URLSearchParams();
-  for (const [name, value] of given(values, [...kind.fields.filter((one) => one !== "key"), ...kind.options])) {
+  const key = values.key ?? "";
+  const hasKey = kind.fields.includes("key");
+  const isRange = hasKey && RANGES.has(kindName) && !fitsPath(key, definition.keySerde);
+  const refusal = hasKey && !isRange ? refusalOf(key) : null;
+  if (refusal) throw new Error(refusal);
+  const parameters = new URLSearchParams(isRange ? { keyFrom: key, keyTo: key, ...(values.partition && { partitions: values.partition }) } : {});
+  for (const [name, value] of given(values, [...kind.fields, ...kind.options])) {
+    if (name === "key" || (name === "partition" && isRange)) continue;
     if (!(name === "order" && value === "ANY" && kindName !== "versions") && !(name === "orderBy" && value === "key")) parameters.set(kind.names?.[name] ?? name, value);
   }
   if (cursor) parameters.set("cursor", cursor);
-  const refusal = kind.fields.includes("key") && refusalOf(values.key);
-  if (refusal) throw new Error(refusal);
-  const key = kind.fields.includes("key") ? `/${segment(values.key ?? "")}` : "";
   const query = parameters.toString();
-  return { method: "GET", path: `/state/${kind.path}/${store}${key}${query ? `?${query}` : ""}` };
+  return { method: "GET", path: `/state/${kind.path}/${store}${hasKey && !isRange ? `/${segment(key)}` : ""}${query ? `?${query}` : ""}` };
 }
+
+// Questions of a key that become a range of this one key where a path cannot have it.
+const RANGES = new Set(["windowsOf", "sessionsOf"]);
 
 // Says that an address cannot have a key; null where it can.
 export const refusalOf = (key) => ([".", ".."].includes(key) ? `The key "${key}" is a folder in an address, which a browser resolves: choose "Any query (IQv2)" in Ask.` : null);
 
-// A path holds keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text.
-const fitsPath = (text, serde) => !refusalOf(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
+// A path holds no empty key, and keys of up to 2048 stored bytes; an item of a list may take many times the bytes of its text.
+const fitsPath = (text, serde) => text !== "" && !refusalOf(text) && new TextEncoder().encode(text).length <= (serde.startsWith("list") ? 256 : 2048);
 
 export const objectOf = (members) => `{${members.map(([name, json]) => `${JSON.stringify(name)}: ${json}`).join(", ")}}`;
 export const keysOf = (values) => (values.keys ?? "").split("\n").filter((line) => line !== "");
