@@ -82,8 +82,11 @@ def lacking_message(
         ]
         cost = f" (of partition {listed(unread)} it may be all rows)" if unread else ""
         ways.append(f"Bring the newer volume back, or accept the loss{cost}: {command}")
-    if misplaced:
-        ways.append(last_resort(observation, misplaced))
+    if begun := {number: epoch for number, epoch in misplaced.items() if number not in led}:
+        ways.append(last_resort(observation, begun))
+    if kept := {number: epoch for number, epoch in misplaced.items() if number in led}:
+        command = how_to_accept(observation, kept)
+        ways.append(f"Only if the right volume is gone for good, accept the loss: {command}")
     ways += [way for way in (learners_message(observation, entries),) if way]
     return ". ".join([said, *ways])
 

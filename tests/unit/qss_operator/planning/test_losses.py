@@ -161,6 +161,21 @@ def test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed(comp
         assert accepted == [entry.active]
 
 
+def test_a_learner_goes_on_where_the_files_of_another_pod_are_in_the_place_of_the_rows() -> None:
+    """An accepted loss begins nothing empty then, whatever was completed."""
+    world = running_store()
+    entry = with_learner(world, 1)
+    world.pods[0].coordinated = 57
+    world.pods[entry.active].lost, world.pods[entry.active].misplaced = {1: SWAPPED}, {1}
+    message = condition(world, ConditionType.DEGRADED)[2]
+    assert "begins empty" not in message
+    assert "Only if the right volume is gone for good, accept the loss: " in message
+    assert f"partition 1 goes on with word-counts-{entry.replicas[1]}" in message
+    steps = plan(accepting(world, "1@2").observation())
+    (after,) = [step.partitions[1] for step in steps if isinstance(step, PublishAssignment)]
+    assert after.active == entry.replicas[1]
+
+
 def test_a_standby_in_sync_that_is_away_is_told_before_a_loss_is_accepted() -> None:
     """It has all rows, and takes over when it is back."""
     world = World(resource=resource_of(spec_of(partitions=3, replicas=3, standbys=1)))
