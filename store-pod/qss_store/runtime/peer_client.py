@@ -113,10 +113,11 @@ class Transport(Protocol):
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that fails where the link is silent, and waits where the pod is slow.
+    """A socket that fails where the link is silent, and waits where the pod is slow to answer.
 
-    Without these limits the kernel sends lost bytes again after 0.2, 0.4, ... 6.4 s (RFC 6298), so
-    a request waits nearly as long again as its link was cut.
+    A pod that takes no bytes of a request for so long gets the request again. Without these limits
+    the kernel sends lost bytes again after 0.2, 0.4, ... 6.4 s (RFC 6298), so a request waits
+    nearly as long again as its link was cut.
     """
     made = socket.socket(*address[:3])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
