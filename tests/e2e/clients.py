@@ -1,7 +1,7 @@
 """A pod that reads and writes stores like any program of a user."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from qss_testing.waiting import wait_until
 
 _PROGRAM = Path(__file__).parent / "pod_client.py"
 _NAME = "client"
+_WARNINGS_KEPT = 40
 _MEMORY = {"requests": {"cpu": "50m", "memory": "128Mi"}}
 
 
@@ -66,6 +67,7 @@ class PodClient:
         finally:  # Beside a client of the next test, its writes would look like lost ones.
             self._exec("touch", "/tmp/stop")
         kept.story = json.loads(wait_until(partial(self._content, "/tmp/told"), 330.0))
+        kept.warnings = self._content("/tmp/log").splitlines()[-_WARNINGS_KEPT:]
 
     def _content(self, file: str) -> str:
         return self._exec("sh", "-c", f"cat {file} 2> /dev/null || true")
@@ -91,9 +93,13 @@ class PodClient:
 
 
 class Kept:
-    """The counts and failures of a client; `story` is None until the client has ended."""
+    """The counts and failures of a client; `story` is None until the client has ended.
+
+    `warnings` are the last lines of its log, with the times of the day.
+    """
 
     story: dict[str, Any] | None = None
+    warnings: Sequence[str] = ()
 
     def told(self) -> dict[str, Any]:
         """The story of a client that has ended."""

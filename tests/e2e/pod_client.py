@@ -12,6 +12,7 @@ With an authority as PEM, requests go over https. /tmp/token-STORE has the token
 """
 
 import json
+import logging
 import secrets
 import sys
 import threading
@@ -188,6 +189,7 @@ def fill(url: str, name: str, size: int) -> None:
 def main() -> None:
     """Runs one command, and prints its result as JSON."""
     command, name, *rest = sys.argv[1:]
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     ca_file = None
     if rest and "CERTIFICATE" in rest[-1]:
         ca_file = Path("/tmp/ca.crt")

@@ -7,7 +7,7 @@ from typing import Any
 from e2e.clients import PodClient
 from e2e.environment import Tell
 from e2e.kubectl import Cluster
-from e2e.stores import is_redundant, small_store
+from e2e.stores import is_redundant, pods_of, small_store
 
 ROWS = 300
 STORE = "words"
@@ -32,8 +32,10 @@ def used_by(
     """Writes and reads while the block runs, and until the store is redundant again.
 
     No request may fail or take `most_s` seconds, no answer may go back, and all rows are compared.
+    A failure tells where the pods and the actives were before the block, and what the client said.
     Of the questions to the Service that are asked once, a share of `one_try_fails` may fail.
     """
+    before = placement(here)
     with client.keeping(STORE) as story:
         yield
         here.until(f"qss/{STORE}", is_redundant)
@@ -43,10 +45,27 @@ def used_by(
         f"({told['slowest']}); "
         f"{told['failed']} of {told['tries']} failed with one try {told['reasons']}"
     )
-    assert (told["wrong"], told["failures"]) == ([], [])
-    assert told["slowest_s"] < most_s, told
-    assert told["failed"] <= one_try_fails * told["tries"], told
+    met = "\n".join((str(told), "before:", *before, "after:", *placement(here), *story.warnings))
+    assert (told["wrong"], told["failures"]) == ([], []), met
+    assert told["slowest_s"] < most_s, met
+    assert told["failed"] <= one_try_fails * told["tries"], met
     assert has_its_rows(client)
+
+
+def placement(here: Cluster) -> list[str]:
+    """A line for each pod, with its node, and one for each partition, with its replicas."""
+    pods = (
+        f"{one['metadata']['name']} on {one['spec'].get('nodeName', 'no node')}"
+        for one in pods_of(here, STORE)
+    )
+    assignment = here.get("qss", STORE)["status"]["assignment"]
+    return [
+        *pods,
+        *(
+            f"partition {number}: pod {one['active']} of {one['replicas']}, epoch {one['epoch']}"
+            for number, one in enumerate(assignment)
+        ),
+    ]
 
 
 def has_its_rows(client: PodClient) -> bool:
