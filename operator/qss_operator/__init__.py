@@ -4,7 +4,7 @@
 the ports of `ports` (`pod_reports` asks all pods), lets `planning` decide, carries out the steps
 one by one, and publishes the status. A round that is cut short is planned again from the next
 observation. `backoff` delays the repetition of a failed step. At the end of a round
-`told_conditions` tells the pods the published conditions, which they only show.
+`condition_teller` tells the pods the published conditions, which they only show.
 
 Two adapters implement the ports. `kubernetes` is the operator: objects of the API server, pods in
 StatefulSets. `local` is a cluster on one machine: child processes, and files for the resource and

@@ -18,10 +18,11 @@ from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.retirement import RetireRequest
 from qss_operator.backoff import Backoff
+from qss_operator.condition_teller import ConditionTeller
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
-from qss_operator.planning.findings.served import is_serving
+from qss_operator.planning.findings.served_partitions import is_serving
 from qss_operator.planning.findings.shortage import Shortage, shortage_of
 from qss_operator.planning.model import (
     AcceptLoss,
@@ -42,7 +43,6 @@ from qss_operator.planning.status import status_of
 from qss_operator.pod_reports import PodReports, completed_of
 from qss_operator.ports import Cluster, Pods, Resources
 from qss_operator.times import time_of, utc
-from qss_operator.told_conditions import ConditionTeller
 
 logger = logging.getLogger(__name__)
 _SEND_WAIT_S = 2.0

@@ -320,7 +320,7 @@ QUESTIONS: dict[str, tuple[dict[str, str], list[str], set[str]]] = {
     ),
 }
 TEXTS = """async ([kind, values, definition]) => {
-  const { asCommand, asPython } = await import('/console/elsewhere.js');
+  const { asCommand, asPython } = await import('/console/other-programs.js');
   return [asCommand, asPython].map(make => make(kind, values, definition, null, false));
 }"""
 

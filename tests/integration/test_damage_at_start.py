@@ -13,7 +13,7 @@ from qss_core.model import PartitionId
 from qss_core.wire.losses import LostReplica
 from qss_core.wire.messages import decode, encode
 from qss_store.replicas.opening.reopening import Reopening
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.storage.engine import Engine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.rolled_back import accept, cluster_of, losses, values, write

@@ -9,7 +9,7 @@ import pytest
 
 from qss_client import Store
 from qss_core.model import StoreType
-from qss_spark.mirroring.follower import StateFollower
+from qss_spark.mirroring.state_follower import StateFollower
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.committed_query import (

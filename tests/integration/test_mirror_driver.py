@@ -22,7 +22,7 @@ from qss_core.errors import (
 from qss_operator.resources.validation import validate_resource
 from qss_spark import mirror
 from qss_spark.mirroring.metrics import MirrorMetrics
-from qss_spark.mirroring.wanted import read_wanted
+from qss_spark.mirroring.wanted_copies import read_wanted
 from qss_spark.state.errors import CheckpointError
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until

@@ -13,11 +13,11 @@ from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_spark.mirroring.copy import StateCopy
-from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, looking
+from qss_spark.mirroring.follow_loop import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
-from qss_spark.mirroring.wanted import WantedCopies, read_wanted
+from qss_spark.mirroring.state_follower import StateFollower
+from qss_spark.mirroring.wanted_copies import WantedCopies, read_wanted
 from qss_spark.state.checkpoint import Checkpoint
 from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster

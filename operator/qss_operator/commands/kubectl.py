@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.printing import Output, print_document, without_csv
 from qss_client.cli.shell.names import OneOrAll
 from qss_client.kube.kubectl import KubernetesPlace, read_resource, read_resources

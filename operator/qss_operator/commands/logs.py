@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import Name
 from qss_client.cli.printing import Output
 from qss_client.kube.kubectl import KubernetesPlace, run_kubectl

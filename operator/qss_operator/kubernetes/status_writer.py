@@ -16,7 +16,7 @@ from qss_operator.planning.annotations import (
     IGNORED_RULES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
 )
-from qss_operator.planning.findings.served import is_serving
+from qss_operator.planning.findings.served_partitions import is_serving
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.crd import canonical

@@ -38,7 +38,7 @@ from qss_operator.planning.findings.obstacles import (
 )
 from qss_operator.planning.findings.other_schema import with_way_back
 from qss_operator.planning.findings.rebalancing import Rebalance, rebalance_of
-from qss_operator.planning.findings.served import counted, served
+from qss_operator.planning.findings.served_partitions import counted, served
 from qss_operator.planning.findings.wishes import told, undone_wishes
 from qss_operator.planning.formats import decide_format, migrating, progress_of
 from qss_operator.planning.losses import (

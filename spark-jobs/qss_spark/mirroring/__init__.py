@@ -1,15 +1,15 @@
 """Copies the state of a Spark query into stores, batch by batch and exactly once.
 
 1. `commands` has `qss mirror`: `listing` lists the state of a checkpoint, and parts of it are
-   copied as options or a file of several stores say (`wanted`).
-2. `follower` begins with the whole state of the newest committed batch, and then reads what each
-   further batch changed, by `state`.
+   copied as options or a file of several stores say (`wanted_copies`).
+2. `state_follower` begins with the whole state of the newest committed batch, and then reads the
+   changes of each further batch, by `state`.
 3. `rows` makes rows of a store from keys and values of the state; `stores` makes the resources of
    stores that fit them.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
    with the whole state, which replaces all rows at once.
-5. `following` goes on with the copies of all stores (`group`), tells each batch, and keeps
+5. `follow_loop` goes on with the copies of all stores (`group`), tells each batch, and keeps
    `metrics`. `driver` does it in a thread of the query's driver.
 
 The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind

@@ -15,7 +15,7 @@ import msgspec
 
 from qss_core.errors import StoreError
 from qss_spark.mirroring.driver import DIRECTORY_WAIT_S, mirror
-from qss_spark.mirroring.wanted import read_wanted
+from qss_spark.mirroring.wanted_copies import read_wanted
 
 _LOOK_S = 1.0
 _END_S = 25.0  # Kubernetes kills 30 s after SIGTERM.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import connection_of
 from qss_client.cli.printing import Output, print_rows
 from qss_client.clock import SystemClock
@@ -23,8 +23,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.text import listed
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
-from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, lag_of, looking, telling
+from qss_spark.mirroring.follow_loop import Teller, follow, lag_of, looking, telling
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
@@ -32,9 +31,10 @@ from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.rows.spark_rows import read_by_spark
 from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.state_follower import StateFollower
 from qss_spark.mirroring.stores import fitting_stores, mirror_file_of, name_of, yaml_of
 from qss_spark.mirroring.verification import Verdict, copied_batch, verify
-from qss_spark.mirroring.wanted import WantedCopies, WantedCopy, read_wanted
+from qss_spark.mirroring.wanted_copies import WantedCopies, WantedCopy, read_wanted
 from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.inventory import Inventory
 

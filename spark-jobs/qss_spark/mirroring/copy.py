@@ -30,9 +30,9 @@ from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
 from qss_core.wire.writer_reports import WriterReport
-from qss_spark.mirroring.follower import Changes, MovedStateError, StateFollower
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.state_follower import Changes, MovedStateError, StateFollower
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError
 

@@ -19,12 +19,12 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, Retry, StoreError
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
-from qss_spark.mirroring.follower import StateFollower
-from qss_spark.mirroring.following import Teller, follow, looking
+from qss_spark.mirroring.follow_loop import Teller, follow, looking
 from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.opaque_buffers import note_of
-from qss_spark.mirroring.wanted import WantedCopy
+from qss_spark.mirroring.state_follower import StateFollower
+from qss_spark.mirroring.wanted_copies import WantedCopy
 from qss_spark.state.checkpoint import Checkpoint, local_directory
 from qss_spark.state.errors import CheckpointError
 

@@ -6,7 +6,7 @@ from qss_spark.mirroring.copy import StateCopy, Written
 from qss_spark.state.checkpoint import Checkpoint
 
 _NONE = -1
-_LOOKS = 100  # A second, at the pace of `following`.
+_LOOKS = 100  # A second, at the pace of `follow_loop`.
 
 
 class StateCopies:

@@ -15,8 +15,8 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import Serde, serde_of
 from qss_core.wire.writer_reports import WriterReport
 from qss_spark.mirroring.copy import BEGUN
-from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.rows.store_rows import StoreRows
+from qss_spark.mirroring.state_follower import StateFollower
 
 _SHOWN = 10
 _JSON = "json"

@@ -14,7 +14,7 @@ caches the batch, and calls a `store_sink` for each store in turn):
 4. The driver commits the chunks of the tasks that won. `batch_warnings` then tells of dropped rows,
    and of windows that do not start where a reader looks for them.
 
-`told_errors` logs a store's error as one line before Spark prints its traces.
+`failure_lines` logs a store's error as one line before Spark prints its traces.
 
 The id of the batch and the fingerprint make a repeat harmless: a batch that an earlier run decided
 is not written again, but its plan still runs, since it makes the state of a stateful query. An

@@ -17,7 +17,7 @@ from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped
-from qss_spark.sink.told_errors import telling_first
+from qss_spark.sink.failure_lines import telling_first
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)

@@ -47,10 +47,10 @@ from qss_spark.sink.batch_steps import (
 )
 from qss_spark.sink.batch_warnings import warn_of_unaligned
 from qss_spark.sink.checkpoints import check_is_shared
+from qss_spark.sink.failure_lines import telling_first
 from qss_spark.sink.map_stage import stage_by_map
 from qss_spark.sink.offset_log import RunningQuery
 from qss_spark.sink.positions import read_offsets
-from qss_spark.sink.told_errors import telling_first
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000

@@ -6,7 +6,7 @@
    `count` has `qss count`, and `writers` lists a store's writers and deletes one. `stores` has
    `qss stores`, `describe` and `watch`, `console` opens the store's console in a browser, and
    `explain` has `qss explain`, which asks no store.
-3. `asking` has the options that these commands share: how to reach a store (a URL, a state
+3. `option_groups` has the options that these commands share: how to reach a store (a URL, a state
    directory or Kubernetes), how to read from it, and the format of the output. `options` has the
    options of each query, and finds the store by them.
    `plugin` is the command `kubectl qss`: the same commands, with the options of kubectl instead.

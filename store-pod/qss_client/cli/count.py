@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from qss_client.cli.asking import Asking, asking
+from qss_client.cli.option_groups import Asking, asking
 from qss_client.cli.options import Name, Partitions, numbers
 from qss_client.cli.printing import Output, print_document, print_rows
 

@@ -31,7 +31,7 @@ class _Plugin:
 
     def command(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Adds a command, as the method of typer's app does."""
-        from qss_client.cli.asking import asking_by_kubectl
+        from qss_client.cli.option_groups import asking_by_kubectl
 
         def add(command: Callable[..., Any]) -> Callable[..., Any]:
             if command.__name__ not in _NOT_HERE:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli.advice import advising
-from qss_client.cli.asking import Asking, asking
 from qss_client.cli.columns import Columns, columns_of
+from qss_client.cli.option_groups import Asking, asking
 from qss_client.cli.options import (
     ExecutionInfo,
     Limit,

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli.advice import advising_of_times
-from qss_client.cli.asking import Asking, asking
 from qss_client.cli.columns import columns_of
+from qss_client.cli.option_groups import Asking, asking
 from qss_client.cli.options import (
     Limit,
     Name,

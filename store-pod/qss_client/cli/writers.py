@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import Name, ShownTimes, connection_of, limits_of
 from qss_client.cli.printing import Output, print_rows, shown_time, times_shown
 from qss_client.writes.writers import delete_writer, list_writers

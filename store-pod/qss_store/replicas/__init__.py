@@ -19,5 +19,5 @@ sequences that all partitions have applied. `pod_context` has the parts that all
 share; `report` makes the report for the operator.
 
 A failure of one partition stays in that partition: `opening.take_out` takes its replica out of the
-pod, and `opening.unopened` keeps the reason.
+pod, and `opening.unopened_partitions` keeps the reason.
 """

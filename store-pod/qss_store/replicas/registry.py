@@ -32,7 +32,7 @@ from qss_store.replicas.opening.assignment_checks import (
     check_not_older,
     partitions_of,
 )
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed, report_of

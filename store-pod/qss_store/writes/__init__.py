@@ -9,7 +9,7 @@
 3. `commit_driver` sends the decision to all partitions until all have applied it, then appends
    that the batch is complete. It needs no writer, and continues after a restart of the pod.
 4. `writer_registry` lists the writers for a person, closes silent runs and deletes writers.
-   `under_way` finishes a commit whose client has gone.
+   `coordinator_tasks` finishes a commit whose client has gone.
 
 `sweeper` runs on timers: it aborts batches that were never decided, cuts changelogs and forgets old
 writers. `sequence_comparison` compares the sequences of all partitions, so that the pod reports a

@@ -27,9 +27,9 @@ from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.commit_writer import read_payload
 from qss_store.transactions.commands import Complete
 from qss_store.transactions.coordinator import Coordinator
+from qss_store.writes.coordinator_tasks import RecentBatches
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient
 from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.under_way import RecentBatches
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02

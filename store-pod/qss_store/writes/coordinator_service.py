@@ -52,9 +52,9 @@ from qss_store.transactions.position_limits import check_position
 from qss_store.transactions.writers import Writer
 from qss_store.writes.commit_checks import check_request, references
 from qss_store.writes.commit_driver import CommitDriver, active_coordinator
+from qss_store.writes.coordinator_tasks import CoordinatorTasks
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient
 from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.under_way import UnderWay
 from qss_store.writes.writer_registry import WriterRegistry
 
 
@@ -70,7 +70,7 @@ class CoordinatorService:
         self.driver = CommitDriver(pod, own, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
-        self._under_way = UnderWay()
+        self._tasks = CoordinatorTasks()
         self.recent = self.driver.recent
 
     # --- Writers
@@ -100,7 +100,7 @@ class CoordinatorService:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
         self.writers.hear(held)
         if held.former_opens:
-            self._under_way.run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
+            self._tasks.run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
         assignment = self._pod.registry.placed()
         return WriterOpened(
             store_id=assignment.definition.store_id,
@@ -154,7 +154,7 @@ class CoordinatorService:
         """
         await self.driver.finish()
         report, epoch = await self.writers.delete(name, force=force)
-        self._under_way.run(self._drop_staged(name, epoch))
+        self._tasks.run(self._drop_staged(name, epoch))
         return report
 
     async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
@@ -199,7 +199,7 @@ class CoordinatorService:
         def work() -> Coroutine[Any, Any, CommitAnswer]:
             return self._commit(name, writer_epoch, batch, request, rows)
 
-        return self._under_way.commit((name, writer_epoch), batch, request, work, memory)
+        return self._tasks.commit((name, writer_epoch), batch, request, work, memory)
 
     async def _commit(
         self,
@@ -374,4 +374,4 @@ class CoordinatorService:
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """The background tasks; the pod cancels them when it stops."""
-        return [*self._under_way.tasks, *self.driver.tasks]
+        return [*self._tasks.tasks, *self.driver.tasks]

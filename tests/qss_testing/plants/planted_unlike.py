@@ -16,21 +16,21 @@ _LEFT = "tests/unit/qss_operator/planning/test_left_replicas.py"
 UNLIKE_PLANTS = (
     Plant.of(
         "a partition of unlike replicas keeps any of them when its standbys go",
-        f"{_MEMBERSHIP}/unlike.py",
+        f"{_MEMBERSHIP}/unlike_replicas.py",
         "        and active.unlike is not None\n    }\n",
         "        and active.unlike is active\n    }\n",
         f"{_UNLIKE}::test_a_store_without_standbys_for_a_while_keeps_the_rows_of_all_its_actives",
     ),
     Plant.of(
         "standbys with other rows are moved and deleted",
-        f"{_MEMBERSHIP}/unlike.py",
+        f"{_MEMBERSHIP}/unlike_replicas.py",
         "    return unlike_entries(observation, entries) if has_standbys else {}\n",
         "    return {}\n",
         f"{_UNLIKE}::test_a_store_that_grows_deletes_no_replica_that_may_have_the_right_rows",
     ),
     Plant.of(
         "a left replica with other rows is deleted",
-        f"{_MEMBERSHIP}/unlike.py",
+        f"{_MEMBERSHIP}/unlike_replicas.py",
         "    return active.unlike is not None and pod in",
         "    return active.unlike is active and pod in",
         f"{_UNLIKE}::test_a_left_replica_that_was_compared_is_kept_until_a_person_gives_up_the_"

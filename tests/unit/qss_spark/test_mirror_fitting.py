@@ -12,7 +12,7 @@ import yaml
 from qss_client.cli.main import main
 from qss_operator.resources.validation import validate_resource
 from qss_spark.mirroring.stores import fitting_stores, has_windows, mirror_file_of, name_of
-from qss_spark.mirroring.wanted import read_wanted
+from qss_spark.mirroring.wanted_copies import read_wanted
 from qss_spark.state.inventory import Inventory
 from qss_spark.state.types import ColumnType, Field, Struct
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirroring.follower import StateFollower
 from qss_spark.mirroring.listing import documents_of
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.opaque_buffers import note_of, opaque_names, without
+from qss_spark.mirroring.state_follower import StateFollower
 from qss_spark.mirroring.stores import fitting_stores, yaml_of
 from qss_spark.state.inventory import Inventory, Place
 from qss_spark.state.types import Field

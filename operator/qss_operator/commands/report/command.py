@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import Name
 from qss_client.cli.printing import without_csv
 from qss_client.clock import SystemClock

@@ -2,8 +2,8 @@
 
 `planning.status` calls all modules with the observation of the round, and makes the conditions:
 
-1. `served` lists the partitions whose active serves them in the configuration that holds, and
-   counts those that only answer reads.
+1. `served_partitions` lists the partitions whose active serves them in the configuration that
+   holds, and counts the partitions that only answer reads.
 2. `obstacles` says why the others do not serve: pods that do not run or answer, failed replicas,
    refused assignments, indexes that are made anew.
 3. `full_volumes` names volumes with too little free space, `deleted_volumes` those that go with
@@ -16,9 +16,9 @@
 7. `shortage` counts partitions that lack replicas; `reconcile` keeps it for the metrics.
 
 Nothing is decided here: `planning.plan` does not import this package. `rebalancing` asks the same
-functions of `membership` as the planner, so its message and the steps agree. `served` goes by what
-is published: of a configuration that is new in this round no pod has heard yet, so a partition that
-served before counts as served.
+functions of `membership` as the planner, so its message and the steps agree. `served_partitions`
+goes by the published status: no pod has heard yet of a configuration that is new in this round, so
+a partition that served before counts as served.
 
 The reasons are constants beside their messages: `reconcile`, `kubernetes.objects` and `local.run`
 compare them. Each new text is a write of the status, so texts change rarely: `rebalancing` names

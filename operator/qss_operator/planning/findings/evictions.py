@@ -2,7 +2,7 @@
 
 from qss_core.model import PartitionConfiguration, PartitionId
 from qss_operator.planning.assignment_state import KnownAssignment, assess, is_creating
-from qss_operator.planning.findings.served import is_serving, served
+from qss_operator.planning.findings.served_partitions import is_serving, served
 from qss_operator.planning.membership.failover import has_no_data, is_behind
 from qss_operator.planning.model import Observation
 

@@ -11,8 +11,9 @@
    leaves the in-sync sets. `standby_state` says which standby may become the active.
 3. Partitions without such a change move one step towards the pods that the spec, a restart or a
    person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.
-   Partitions whose replicas have other rows stay (`unlike`). Pods that were silent for long get
-   nothing, and other pods get copies of what they had, or have no room for (`replacement`).
+   Partitions whose replicas have other rows stay (`unlike_replicas`). Pods that were silent for
+   long get nothing: other pods get copies of the replicas that the silent pods had, or have no
+   room for (`replacement`).
 
 A partition changes at most once in a round, by one epoch. The change is published before any pod
 hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under

@@ -29,7 +29,7 @@ from qss_operator.planning.membership.standby_state import (
     leaving_pods,
     pods_without_standbys,
 )
-from qss_operator.planning.membership.unlike import staying, unlike_entries, unmoved
+from qss_operator.planning.membership.unlike_replicas import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
 from qss_operator.planning.placement import Placement, Site, place, sites_of
 from qss_operator.planning.scaling import pods_without_room

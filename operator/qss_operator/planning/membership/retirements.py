@@ -2,7 +2,7 @@
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.membership.unlike import is_evidence
+from qss_operator.planning.membership.unlike_replicas import is_evidence
 from qss_operator.planning.model import Observation, RetireReplica, replica_of
 
 LEFT_REPLICA_HAS_MORE = "LeftReplicaHasMore"

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from qss_client.addresses import local_stores
-from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.console.gateway import gateway
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import Place, connection_of, limits_of
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, PathNotFoundError, StoreError

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.load.input_rows import FileFormat, format_of, rows_text
 from qss_client.cli.main import MissingExtraError
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document
 from qss_client.cli.shell.names import store_names

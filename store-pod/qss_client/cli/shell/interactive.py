@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from qss_client.cli.asking import Reaching, reaching
 from qss_client.cli.main import MissingExtraError, exit_code_of, make_app, run_app
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.printing import Output
 from qss_client.cli.shell.lines import ENDS, Lines
 from qss_client.cli.shell.names import store_names

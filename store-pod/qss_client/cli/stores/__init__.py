@@ -10,8 +10,8 @@
 3. `watch` has `qss watch`, which prints each new row of a key. It asks with the ETag of the state
    that it has seen (`Store.get_newer`), at most twice a second, so a partition without a new batch
    answers 304 without a row. Of a store with times it asks for the newest windows, sessions or
-   versions, and `followed` says what has changed between two looks.
+   versions, and `row_changes` says what has changed between two looks.
 
-The options and the connection are those of all commands (`cli.asking`, `cli.options`). Tests:
+All commands share the options and the connection (`cli.option_groups`, `cli.options`). Tests:
 `tests/integration/test_qss_stores.py`, with real pods.
 """

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qss_client.cli.asking import Asking, asking
+from qss_client.cli.option_groups import Asking, asking
 from qss_client.cli.options import Name
 from qss_client.cli.printing import Output, print_document, print_rows, times_shown, without_csv
 from qss_client.cli.stores.description import Description, describe_store

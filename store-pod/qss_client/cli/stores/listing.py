@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from qss_client.addresses import checked_urls, local_stores
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import Place, connection_at, limits_of, open_store
 from qss_client.cli.printing import print_rows
 from qss_core.errors import MalformedRequestError, StoreError

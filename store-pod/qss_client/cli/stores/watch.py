@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from qss_client.cli.advice import advising
-from qss_client.cli.asking import Asking, asking
+from qss_client.cli.option_groups import Asking, asking
 from qss_client.cli.options import Name, Partition, ShownTimes, key_of, key_serde
 from qss_client.cli.printing import (
     Output,
@@ -21,7 +21,7 @@ from qss_client.cli.printing import (
     window_document,
     without_csv,
 )
-from qss_client.cli.stores.followed import (
+from qss_client.cli.stores.row_changes import (
     ROWS_MAX,
     Change,
     Look,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from qss_client.addresses import checked_urls, local_metrics_urls, local_stores
-from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document, without_csv
 from qss_client.cli.shell.names import store_names

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from qss_core.errors import StoreError
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_S = 1.0

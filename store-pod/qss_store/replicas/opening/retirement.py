@@ -13,7 +13,7 @@ from qss_core.errors import CorruptionError, MalformedRequestError, NotReadyErro
 from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreId
 from qss_store.replicas.opening.open_database import Opening
 from qss_store.replicas.opening.take_out import close_replica
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.sync_marks import SyncMarks

@@ -7,7 +7,7 @@ from collections.abc import Callable, MutableMapping
 
 from qss_core.errors import CorruptionError, NotReadyError, StoreError
 from qss_core.model import PartitionId
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed
 from qss_store.replicas.volume.sync_marks import SyncMarks

@@ -21,7 +21,7 @@ from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, store_slices
 from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
-from qss_store.storage.placement.placed import Placing
+from qss_store.storage.placement.placed_rows import Placing
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.storage.views.indexed import IndexedView
 from qss_store.storage.views.overlaid import NO_ROWS, GrowingRows, OverlaidView, SortedRows

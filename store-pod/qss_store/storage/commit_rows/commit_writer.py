@@ -23,7 +23,7 @@ from qss_store.storage.commit_rows.row_slices import (
 )
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed import Placing
+from qss_store.storage.placement.placed_rows import Placing
 from qss_store.transactions.commit_plan import CommitPlan
 
 APPLIED = b"applied"

@@ -16,7 +16,7 @@ from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.headers import Headers
 from qss_core.formats.values import Format, RowEncoder, encoder_of
 from qss_store.runtime.settings import Settings
-from qss_store.storage.placement.placed import Placing
+from qss_store.storage.placement.placed_rows import Placing
 
 # So many small rows are placed at once: most of the cost is per call, not per row.
 PLACED_ROWS_MAX = 5000

@@ -2,7 +2,8 @@
 
 1. `row_families.placing_of` makes a `Placing` for one commit in one partition, by the store's type:
    `versions` for a Versioned store, `indexes` for a store type with indexes, segments for windows
-   and sessions, and one family for the rest. `placed` has the protocol and the values between them.
+   and sessions, and one family for the rest. `placed_rows` has the protocol and the values between
+   them.
 2. `commit_rows.row_slices` calls `place` for some thousand rows: it makes row keys, drops rows of
    expired segments, and counts rows that retention hides. Times come from Arrow columns at once.
 3. `commit_writer` calls `split` for each slice just before the slice is written. It returns rows by

@@ -13,7 +13,7 @@ from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.values import Format, decode_value
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.index_keys import Indexing
-from qss_store.storage.placement.placed import Placed, Present, StoreRows
+from qss_store.storage.placement.placed_rows import Placed, Present, StoreRows
 
 ValueBefore = Callable[[bytes], bytes | None]  # The value of a key before the placed rows.
 

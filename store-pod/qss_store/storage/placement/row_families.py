@@ -16,7 +16,7 @@ from qss_core.formats.segments import Segments
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.indexes import WithIndexRows, values_in
-from qss_store.storage.placement.placed import Placed, Placing, Present, StoreRows
+from qss_store.storage.placement.placed_rows import Placed, Placing, Present, StoreRows
 from qss_store.storage.placement.versions import InVersions
 from qss_store.transactions.commit_plan import CommitPlan
 

@@ -22,7 +22,7 @@ from qss_core.formats.timed_keys import (
 from qss_core.formats.values import TIMESTAMP_BYTES
 from qss_store.storage.engine import FamilyView
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed import Placed, Present, StoreRows
+from qss_store.storage.placement.placed_rows import Placed, Present, StoreRows
 from qss_store.storage.placement.version_history import Change, Put, Replaced, change_of
 from qss_store.transactions.commit_plan import CommitPlan
 

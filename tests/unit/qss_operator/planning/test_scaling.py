@@ -7,7 +7,7 @@ import pytest
 
 from qss_core.model import PartitionConfiguration, StoreId
 from qss_operator.planning.assignment_state import PODS_STARTING, UnknownAssignment, assess
-from qss_operator.planning.findings.served import is_serving
+from qss_operator.planning.findings.served_partitions import is_serving
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,

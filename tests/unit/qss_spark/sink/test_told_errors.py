@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from qss_core.errors import StoreError, UnreachableError
-from qss_spark.sink.told_errors import words_of_executor
+from qss_spark.sink.failure_lines import words_of_executor
 
 _SAID = "UNREACHABLE: pod 1 does not answer"
 # As Spark prints a task's failure: at the driver's trace, and once more as its cause.

@@ -4,7 +4,7 @@ import pytest
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_core.model import PartitionId, PodName, WriterEpoch
-from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.transactions.commands import Abort
 from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.one_replica import started_replica

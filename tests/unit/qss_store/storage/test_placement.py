@@ -18,7 +18,7 @@ from qss_core.formats.timed_keys import (
 )
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed import Placed, Placing
+from qss_store.storage.placement.placed_rows import Placed, Placing
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.memory_engine import MemoryEngine

@@ -14,7 +14,7 @@ from qss_store.storage.commit_rows.row_slices import (
     store_slices,
 )
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed import StoreRows
+from qss_store.storage.placement.placed_rows import StoreRows
 from qss_store.storage.placement.row_families import placing_of
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.memory_engine import MemoryEngine

@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "./vendor/htm-preact-3.1.1.js";
 import { toJson } from "./api.js";
 import { Timeline, spansOf } from "./timeline.js";
-import { Marked, count, duration, isTimeColumn, plural, time } from "./shown.js";
+import { Marked, count, duration, isTimeColumn, plural, time } from "./formats.js";
 
 const COLUMNS_MAX = 24;
 const JSON_SHOWN = 100000;

@@ -4,9 +4,9 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact-
 import { ask, asksToken } from "./api.js";
 import { openApi } from "./feed.js";
 import { Answer } from "./answers.js";
-import { asCommand, asCurl, asPython } from "./elsewhere.js";
+import { asCommand, asCurl, asPython } from "./other-programs.js";
 import { KINDS, fieldOf, kindsOf, missingOf, requestOf } from "./questions.js";
-import { Told, Waiting, linkTo } from "./shown.js";
+import { Told, Waiting, linkTo } from "./formats.js";
 
 const ASK_MS = 15000;
 const NOTHING = { link: null, pages: [], failure: null, asked: null };

@@ -1,7 +1,7 @@
 // The conditions of the resource, as the operator told them to the pods: those that need a look come first.
 
 import { html } from "./vendor/htm-preact-3.1.1.js";
-import { duration, time } from "./shown.js";
+import { duration, time } from "./formats.js";
 
 const TROUBLES = new Set(["Degraded", "ScaleDownBlocked"]); // True is trouble.
 const WORK = new Set(["Progressing", "Rebalancing", "StorageResizing", "FormatMigrating"]); // True is work under way.

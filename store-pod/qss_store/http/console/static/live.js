@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js"
 import { Failure, ask, segment, toJson } from "./api.js";
 import { Table } from "./answers.js";
 import { refusalOf, requestOf } from "./questions.js";
-import { Marked, Told, Waiting, clock, linkTo, plural, time, useTimes } from "./shown.js";
+import { Marked, Told, Waiting, clock, linkTo, plural, time, useTimes } from "./formats.js";
 import { Timeline } from "./timeline.js";
 
 const EVERY_MS = 1000;

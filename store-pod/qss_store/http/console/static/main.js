@@ -3,7 +3,7 @@
 import { h, html, render, useEffect, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Failure, hasToken, redeemCode, setToken } from "./api.js";
 import { startFeed, useFeed } from "./feed.js";
-import { TIMES, clock, linkTo, setTimes, timesNow, useTimes } from "./shown.js";
+import { TIMES, clock, linkTo, setTimes, timesNow, useTimes } from "./formats.js";
 import { Overview } from "./overview.js";
 import { Partitions } from "./partitions.js";
 import { Ask } from "./ask.js";

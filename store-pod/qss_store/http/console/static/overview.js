@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact-3.1.1.js";
 import { Conditions } from "./conditions.js";
 import { partitionsOf } from "./feed.js";
-import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from "./shown.js";
+import { Bar, Told, bytes, clock, count, duration, plural, time, useTimes } from "./formats.js";
 
 const SHOWN_MS = 15 * 60 * 1000;
 const BUCKET_MS = 5000;

@@ -1,7 +1,7 @@
 // The partition map: pods x partitions. A cell that changes its role flashes; a click shows the replica.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { bytes, clock, count, duration, plural, time } from "./shown.js";
+import { bytes, clock, count, duration, plural, time } from "./formats.js";
 
 const LETTERS = { active: "A", standby: "S", learner: "L" };
 

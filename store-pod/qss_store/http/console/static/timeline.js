@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/htm-preact-3.1.1.js";
 import { toJson } from "./api.js";
-import { time } from "./shown.js";
+import { time } from "./formats.js";
 
 const LANE = 26;
 const LANES_MAX = 40;

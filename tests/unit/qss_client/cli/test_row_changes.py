@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qss_client.cli.stores.followed import ROWS_MAX, Change, Look, changes_between
+from qss_client.cli.stores.row_changes import ROWS_MAX, Change, Look, changes_between
 from qss_client.reads.responses import SessionRow, VersionRow, WindowRow
 
 

@@ -22,7 +22,7 @@ _Run = tuple[str, WriterEpoch]
 _Commit = tuple[int, CommitRequest, "asyncio.Task[CommitAnswer]"]
 
 
-class UnderWay:
+class CoordinatorTasks:
     """The tasks of one coordinator."""
 
     def __init__(self) -> None:
