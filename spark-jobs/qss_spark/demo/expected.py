@@ -149,10 +149,8 @@ def expected_rotations() -> dict[_Place, dict[str, Any]]:
     return rotations_of(read_rows())
 
 
-def rotations_of(
-    rows: Flights, partitions: int = PARTITIONS, retention_ms: int = RETENTION_MS
-) -> dict[_Place, dict[str, Any]]:
-    """The values after the given flights, in a store with that many partitions."""
+def rotations_of(rows: Flights, retention_ms: int = RETENTION_MS) -> dict[_Place, dict[str, Any]]:
+    """The values after the given flights, in a store with the partitions of the demo."""
     column = _columns(rows)
     by_aircraft: dict[str, list[_Flight]] = defaultdict(list)
     for row in rows:
@@ -168,7 +166,7 @@ def rotations_of(
                 "origin": chain[0].origin,
                 "dest": chain[-1].dest,
             }
-    return _kept(values, {place: place[2] for place in values}, partitions, retention_ms)
+    return _kept(values, {place: place[2] for place in values}, PARTITIONS, retention_ms)
 
 
 def _chains(flights: list[_Flight]) -> Iterator[list[_Flight]]:

@@ -193,12 +193,8 @@ def lag_of(checkpoint: Checkpoint, batch: int | None, clock: Clock) -> tuple[int
     return newest + 1 - first, age_ms / 1000
 
 
-def looking(
-    path: Path,
-    last: Callable[[], int | None],
-    clock: Clock = SystemClock(),  # noqa: B008 it has no state.
-) -> Callable[[], tuple[float, float]]:
-    """What looks at the lag of stores at any time, for `MirrorMetrics.watch`.
+def looking(path: Path, last: Callable[[], int | None]) -> Callable[[], tuple[float, float]]:
+    """A function that looks at the lag of stores at any time, for `MirrorMetrics.watch`.
 
     last: the batch that all stores have. It is infinite where the checkpoint cannot be read.
     """
@@ -209,7 +205,7 @@ def looking(
         except CheckpointError:
             return math.inf, math.inf
         try:
-            return lag_of(checkpoint, last(), clock)
+            return lag_of(checkpoint, last(), SystemClock())
         except CheckpointError:
             return 0, 0.0  # No batch is committed.
         except OSError:

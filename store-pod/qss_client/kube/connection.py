@@ -1,7 +1,7 @@
 """Reaches a store on Kubernetes by its name: in a pod by its Service, else by `kubectl`."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,9 +22,9 @@ def service_url(place: KubernetesPlace, *, tls: bool = False, port: int = QUERY_
     return f"{'https' if tls else 'http'}://{place.host}:{port}"
 
 
-def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+def is_in_cluster() -> bool:
     """Whether this process runs in a pod."""
-    return "KUBERNETES_SERVICE_HOST" in environment
+    return "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,11 @@ _EVERY_S = 2.0
 class Progress:
     """The progress of one load, inside the block."""
 
-    def __init__(self, clock: Clock, *, is_quiet: bool = False) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._is_quiet = is_quiet
         self._told_s = clock.monotonic_s()
         self._bar: Bar | None = None
-        if sys.stderr.isatty() and not is_quiet:
+        if sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -51,7 +50,7 @@ class Progress:
             self._bar.update(self._task, description=what, completed=share)
             return
         now_s = self._clock.monotonic_s()
-        if self._is_quiet or now_s - self._told_s < _EVERY_S:
+        if now_s - self._told_s < _EVERY_S:
             return
         self._told_s = now_s
         sys.stderr.write(f"{what}: {share:.0%} of the file\n")
