@@ -26,7 +26,7 @@ _AFRESH_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a process of a pod was told, and when it is told again unless the conditions change."""
+    """The conditions that a pod's process was told, and when it is told again without a change."""
 
     process: str
     message: TellConditionsRequest | None  # None where the pod did not take it.
@@ -34,7 +34,7 @@ class _Told:
 
 
 class ConditionTeller:
-    """Knows what each pod of one store was told; a new one tells every pod once."""
+    """Knows the conditions that each pod of one store was told; a new one tells every pod once."""
 
     def __init__(self, pods: Pods, clock: Clock) -> None:
         self._pods = pods

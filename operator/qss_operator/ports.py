@@ -36,7 +36,7 @@ class Cluster(Protocol):
         ...
 
     async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
-        """The same pods, with what their nodes say now; asked before a pod gets a new replica."""
+        """The pods with their nodes' present states; asked before a pod gets a new replica."""
         ...
 
     async def keep(self, observation: Observation) -> None:

@@ -68,7 +68,7 @@ class Intervals:
 
 
 class StoreReconciler:
-    """Brings one store to what its resource asks for; who calls it says when the next round is."""
+    """Brings one store to its resource's spec; the caller says when the next round is."""
 
     def __init__(
         self,
@@ -361,7 +361,7 @@ class StoreReconciler:
     # --- What is published
 
     async def _publish_observation(self, observation: Observation) -> bool:
-        """Publish what changed, not more often than the interval says; whether all is quiet."""
+        """Publish the changes, not more often than the interval says; whether all is quiet."""
         status = status_of(observation, time_of(utc(self._clock)))
         is_quiet = isinstance(assess(observation), KnownAssignment) and all(
             pod.ordinal in observation.reports for pod in observation.cluster.pods

@@ -29,7 +29,7 @@ _RECENT = "departs string, delay double"
 
 
 def delays(flights: DataFrame) -> DataFrame:
-    """No rows: what is kept of each aircraft is in the state alone."""
+    """Returns no rows: the delays of each aircraft stay in the state."""
     late = flights.where(F.col("tailnum").isNotNull() & (F.col("arr_delay") >= LATE_MIN)).select(
         "tailnum",
         F.date_format(

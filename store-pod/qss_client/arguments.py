@@ -31,7 +31,7 @@ def check_choice(name: str, value: object) -> None:
 
 
 def check_seconds(name: str, value: object, *, least: float | None = None) -> None:
-    """Raises MalformedRequestError for what is no number of seconds, or less than `least`."""
+    """Raises MalformedRequestError for no number of seconds, or one below `least`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value:  # NaN is unlike itself.
         raise MalformedRequestError(f"{name}: seconds, not {shown_value(value)}")
@@ -51,7 +51,7 @@ def check_limit(limit: object) -> None:
 
 
 def check_partitions(partitions: object) -> None:
-    """Raises MalformedRequestError for what is no list of numbers; None stands for all."""
+    """Raises MalformedRequestError unless it is a list of numbers; None stands for all."""
     if partitions is None:
         return
     if not isinstance(partitions, Sequence) or isinstance(partitions, str | bytes):
@@ -64,13 +64,13 @@ def check_partitions(partitions: object) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """Raises MalformedRequestError for what is no text; None is none."""
+    """Raises MalformedRequestError for a value that is no text; None passes."""
     if value is not None and not isinstance(value, str):
         raise MalformedRequestError(f"{name}: a text, not {shown_value(value)}")
 
 
 def check_file(name: str, value: object) -> None:
-    """Raises MalformedRequestError for what is no path of a file; None is none."""
+    """Raises MalformedRequestError for a value that is no path of a file; None passes."""
     is_path = isinstance(value, str) or hasattr(value, "__fspath__")
     if value is not None and not (is_path and str(value)):
         raise MalformedRequestError(f"{name}: the path of a file, not {shown_value(value)}")

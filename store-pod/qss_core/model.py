@@ -117,7 +117,7 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
 
     @property
     def row_type(self) -> StoreType:
-        """The type of the rows: rows of a custom type are like those of a KeyValue store."""
+        """The type of the rows: a custom type has rows like a KeyValue store."""
         return StoreType.KEY_VALUE if self.type is StoreType.CUSTOM else self.type
 
     def __post_init__(self) -> None:

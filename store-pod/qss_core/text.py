@@ -70,7 +70,7 @@ def allowed_members(kind: type, error: Exception) -> str:
 
 
 def json_problem(data: bytes | str, error: Exception) -> str:
-    """What is wrong with JSON that a decoder refused: msgspec calls a lone surrogate truncated."""
+    """The fault of a JSON text that a decoder refused: msgspec calls a lone surrogate truncated."""
     text = data if isinstance(data, str) else data.decode(errors="replace")
     if isinstance(error, RecursionError):
         return "it is nested too deeply"

@@ -1,4 +1,4 @@
-"""The commands of `kubectl qss` beside those of the client; `kubectl qss status` is here."""
+"""The commands that `kubectl qss` has beside the client's; `kubectl qss status` is here."""
 
 from typing import Any
 

@@ -94,7 +94,7 @@ class KubernetesCluster:
         )
 
     async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
-        """The same pods, with what their nodes say now."""
+        """The same pods, with the present states of their nodes."""
         pods = [
             replace(pod, **self._of_node(await self._nodes.anew(pod.node))) for pod in cluster.pods
         ]

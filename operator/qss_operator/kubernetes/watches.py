@@ -110,7 +110,7 @@ class Watches:
         self._end_s = end_s
 
     async def run(self, namespaces: Sequence[str]) -> None:
-        """Watches all namespaces, or those given, until cancelled."""
+        """Watches the given namespaces, or all, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for namespace in namespaces or (None,):
                 group.create_task(self._run_one(namespace))

@@ -57,7 +57,7 @@ class LocalCluster:
         self._stores: dict[StoreName, _Pods] = {}
 
     async def __aenter__(self) -> "LocalCluster":
-        """Begin without pods: end those that an earlier run left behind."""
+        """Begin without pods: end the pods that an earlier run left behind."""
         await end_leftovers(self._state)
         return self
 
@@ -88,7 +88,7 @@ class LocalCluster:
         return cluster
 
     async def keep(self, observation: Observation) -> None:
-        """Takes what pods are made of now."""
+        """Keeps the parts that pods are made of from now on."""
         resource = observation.resource
         pods = self._stores.setdefault(resource.name, _Pods())
         access = resource.spec.access
@@ -97,7 +97,7 @@ class LocalCluster:
         pods.template = repr((resource.restarted_at, annotations, pages))
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
-        """Start the pods of a store, or stop those with the highest ordinals."""
+        """Start the pods of a store, or stop the pods with the highest ordinals."""
         pods = self._stores.setdefault(store, _Pods())
         await _cancel(pods.tasks[replicas:])
         del pods.tasks[replicas:], pods.supervisors[replicas:]

@@ -102,7 +102,7 @@ class LocalResources:
         )
 
     async def _take_over(self, current: StoreResource) -> None:
-        """Keep what the replaced file says; raises a StoreError if the file cannot be used."""
+        """Keep the content of the replaced file; raises a StoreError if the file cannot be used."""
         stored = await asyncio.to_thread(self._state.read_resource, current.name)
         if stored is None:
             await self._write_again(current.name)

@@ -276,7 +276,7 @@ def _stranded(
     holders: Iterable[Ordinal],
     heard: frozenset[Ordinal],
 ) -> str:
-    """The message on a partition that the status places on other pods than those with its data."""
+    """The message on a partition that the status places on pods without its data."""
     silent = sorted(set(entry.in_sync) - heard)
     others = (
         f"{listed([_name(observation, pod) for pod in silent])}, which did not answer yet. The "

@@ -156,7 +156,7 @@ def _replicas(observation: Observation) -> list[ReplicaReport]:
 
 
 def _stored_formats(observation: Observation) -> list[Format]:
-    """The formats that rows may have: that of the status, then those of the pods' reports."""
+    """The formats that rows may have: the status's format, then the formats in pods' reports."""
     status = observation.resource.status
     # The status may have any text: people can edit it.
     published = [one for one in Format if status and status.assignment and status.format == one]

@@ -112,7 +112,7 @@ def _gone(observation: Observation, entry: PartitionConfiguration) -> list[LostR
 
 
 def _lost(report: ReplicasReport | None, entry: PartitionConfiguration) -> LostReplica | None:
-    """What a pod tells of a replica that cannot be opened, for good."""
+    """A pod's report of a replica that cannot be opened, for good."""
     told = () if report is None else report.lost
     found = (one for one in told if one.partition == entry.partition and not one.is_waiting)
     return next(found, None)
@@ -211,7 +211,7 @@ def to_accept(
 
 
 def learners_message(observation: Observation, entries: Iterable[PartitionConfiguration]) -> str:
-    """What becomes of learners with rows after an accepted loss, as a sentence without its stop.
+    """The fate of learners with rows after an accepted loss, as a sentence without its stop.
 
     Empty without any.
     """

@@ -121,7 +121,7 @@ def _by_name(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _open(sites: Sequence[Site]) -> list[Ordinal]:
-    """The pods that get new replicas: those that are not closed, else those with room, else all."""
+    """The pods that get new replicas: pods that are not closed, else pods with room, else all."""
     with_room = [site for site in sites if not site.is_full]
     found = [site for site in with_room if not site.is_cordoned] or with_room or sites
     return sorted(site.ordinal for site in found)
@@ -330,7 +330,7 @@ class _Draft:
         return emptiest is None or max(self.loads.values()) - self.loads[emptiest] <= 1
 
     def _emptiest(self) -> Ordinal | None:
-        """The pod that is the farthest below its share, of those that can take a replica."""
+        """The pod that can take a replica and is the farthest below its share."""
         found = (pod for pod in self.open if len(self.held[pod]) < len(self.holders))
         return min(found, key=lambda pod: (self.loads[pod], pod), default=None)
 

@@ -1,4 +1,4 @@
-"""Computes how many pods run: those of the spec, and those that may still have data. Pure."""
+"""Computes how many pods run: the pods of the spec, and pods that may still have data. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -102,7 +102,7 @@ def may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
 
 
 def _has_left(observation: Observation, pod: PodState, entry: PartitionConfiguration) -> bool:
-    """Whether a partition has no replica on a pod any more, as all who have it know."""
+    """Whether a partition has no replica on a pod any more, by all pods that have the partition."""
     return entry.role_of(pod.ordinal) is None and _is_held(observation, entry)
 
 

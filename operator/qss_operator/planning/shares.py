@@ -87,7 +87,7 @@ def _shared(partitions: int, zones: Mapping[str, int], largest: int, total: int)
 def _level(
     held: dict[str, int], room: Mapping[str, int], pods: Mapping[str, int], replicas: int
 ) -> int:
-    """Give the zones replicas, the one with the fewest a pod first; returns those without room."""
+    """Give the zones replicas, the emptiest zone first; returns the zones without room."""
     open_zones = [(held[zone] // pods[zone], zone) for zone in held if held[zone] < room[zone]]
     heapq.heapify(open_zones)
     while open_zones and replicas > 0:

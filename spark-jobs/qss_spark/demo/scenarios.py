@@ -53,7 +53,7 @@ class Scenario:
 
     @property
     def told(self) -> str:
-        """What is streamed into which stores, for the person who looks on."""
+        """The inputs of the job and its stores, as a sentence for a person at the terminal."""
         stores = ", ".join(part.store for part in self.parts)
         rows = f"{self.total:,} {self.counted}"
         if self.is_mirrored:

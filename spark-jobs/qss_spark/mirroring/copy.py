@@ -212,7 +212,7 @@ class StateCopy:
         return self._follower.whole(number)
 
     def _changes(self, number: int, *, is_newest: bool) -> Changes:
-        """What a batch changed; Spark deletes no file of the newest one, so it is waited for."""
+        """The changes of a batch; Spark deletes no file of the newest one, so it is waited for."""
         self._work(f"reads batch {number}")
         for pause_s in _PAUSES_S if is_newest else ():
             try:

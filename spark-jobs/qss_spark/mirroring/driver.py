@@ -73,7 +73,7 @@ class RunningMirror:
         credentials: Mapping[str, Any],
         directory_wait_s: float,
     ) -> None:
-        """Takes what `mirror` has checked; `start` begins."""
+        """Takes the arguments that `mirror` has checked; `start` begins."""
         self.error: Exception | None = None
         self.metrics = MirrorMetrics()
         self._query = query
@@ -241,14 +241,14 @@ def mirror(
 
 @dataclass(frozen=True, slots=True)
 class _Lacking:
-    """What a checkpoint lacks, as text; a checkpoint may lack its first batch alone."""
+    """The missing parts of a checkpoint, as text; a checkpoint may lack its first batch alone."""
 
     what: str
     is_checkpoint: bool
 
 
 def _lacking(path: Path) -> _Lacking | None:
-    """What a directory lacks to be the checkpoint of a query with a committed batch."""
+    """The missing parts of a directory that is to be the checkpoint of a query with a batch."""
     try:
         checkpoint = Checkpoint(path)
     except CheckpointError as error:

@@ -12,7 +12,7 @@ _LABELS = ("store",)
 
 
 class MirrorMetrics:
-    """What the copies of one checkpoint have done, by store."""
+    """The work of the copies of one checkpoint, by store."""
 
     def __init__(self) -> None:
         """Begins at zero; `serve` shows it."""

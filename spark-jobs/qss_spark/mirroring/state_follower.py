@@ -18,7 +18,7 @@ from qss_spark.state.tables import Layout, Shape, keys_of, of_family, table_of
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a batch changed in one partition of the state, as bytes."""
+    """The changes of a batch in one partition of the state, as bytes."""
 
     changed: RawState
     deleted: list[bytes]
@@ -26,7 +26,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a batch changed: the new values of keys, and the keys that are gone."""
+    """The changes of a batch: the new values of keys, and the keys that are gone."""
 
     batch: int
     offsets: bytes  # The entry of the offset log, unchanged.
@@ -86,7 +86,7 @@ class StateFollower:
         )
 
     def changes(self, number: int) -> Changes:
-        """What a committed batch changed. Raises CheckpointError, StateGoneError."""
+        """The changes of a committed batch. Raises CheckpointError, StateGoneError."""
         identity = self.checkpoint.identity(number)
         batch, layout = self._batch(number)
         if self._partitions not in (None, batch.partitions):
@@ -125,7 +125,7 @@ class StateFollower:
         return self._shown(kept, layout)
 
     def take(self, changes: Changes) -> None:
-        """The store has this batch: the next one changes what is after it."""
+        """The store has this batch: the next changes are from the batches after it."""
         self._partitions = changes.partitions
         if changes.is_whole:
             self._kept = [one.changed for one in changes.kept]

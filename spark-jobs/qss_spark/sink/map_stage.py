@@ -21,7 +21,7 @@ def stage_by_map(
 ) -> StagedByTask:
     """Stages all rows in tasks, and returns the chunks of the attempts that won.
 
-    Raises what Spark raises where a task has failed for good.
+    Raises Spark's error where a task has failed for good.
     """
 
     def stage(iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

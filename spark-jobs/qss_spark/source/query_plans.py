@@ -117,7 +117,7 @@ def _either(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 
 def _milliseconds(value: Any) -> int | None:
-    """A time as milliseconds since 1970, rounded down; None for what is no time."""
+    """A time as milliseconds since 1970, rounded down; None for a text that is no time."""
     if isinstance(value, int):
         return value  # The column of a schema with longs.
     kind = value.getClass().getName() if hasattr(value, "getClass") else ""

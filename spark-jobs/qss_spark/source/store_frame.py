@@ -46,7 +46,7 @@ def read_store(
 def write_store(rows: DataFrame, store: str, *, mode: str = "append", **options: Any) -> None:
     """Writes a DataFrame to a store in one batch: `append`, or `overwrite`, which replaces all.
 
-    options: those of the data source. Raises what `df.write.save` raises.
+    options: those of the data source. Raises the errors of `df.write.save`.
     """
     given = {name: str(one) for name, one in options.items()}
     rows.write.format(_FORMAT).options(**given).mode(mode).save(store)

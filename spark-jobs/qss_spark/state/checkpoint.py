@@ -123,7 +123,7 @@ class Checkpoint:
         return _read(self.path / "offsets" / str(number))
 
     def identity(self, number: int) -> str:
-        """What a committed batch has in common with no other one, as hex. Raises StateGoneError.
+        """A digest that no other committed batch has, as hex. Raises StateGoneError.
 
         Its inputs do not tell it from a batch that ran again after the checkpoint was restored: a
         query may give other rows for the same inputs. The commit is another file then.

@@ -71,7 +71,7 @@ class Item:
 
 
 class Inventory:
-    """What the state of a checkpoint has after its newest committed batch."""
+    """The parts of a checkpoint's state after its newest committed batch."""
 
     def __init__(self, path: Path) -> None:
         """Reads the state. Raises CheckpointError where no batch of it can be read.
@@ -126,7 +126,7 @@ def parts_of(batch: Batch, place: Place) -> list[StorePart]:
 
 
 def layout_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> Layout:
-    """How the bytes of a place are kept. Raises CheckpointError for what cannot be read."""
+    """How the bytes of a place are kept. Raises CheckpointError for files that cannot be read."""
     _check(batch, place.schema)
     families = {}
     if batch.is_rocksdb:
@@ -170,7 +170,7 @@ def _places(checkpoint: Checkpoint, operator: Operator) -> Iterator[tuple[str, P
 
 
 def _part_of(schema: StoreSchema, store: StoreInfo, variables: set[str]) -> str | None:
-    """The name of the part that has this schema; None for what is not the query's own."""
+    """The name of the part that has this schema; None for a part that is not the query's own."""
     if schema.name in TIMER_FAMILIES:
         return TIMERS
     if variables:

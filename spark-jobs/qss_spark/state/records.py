@@ -29,7 +29,7 @@ FAMILY_BYTES = 2
 
 
 class Kind(IntEnum):
-    """What a record does; the numbers are those of the files."""
+    """The effect of a record; the numbers stand in the files."""
 
     END = 0x00
     PUT = 0x01

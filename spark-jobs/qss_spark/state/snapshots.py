@@ -83,7 +83,7 @@ def _ids(
 
 
 def changes_of(checkpoint: Checkpoint, batch: Batch, part: StorePart) -> Records:
-    """What one committed batch changed. Raises CheckpointError, and StateGoneError."""
+    """The changes of one committed batch. Raises CheckpointError, and StateGoneError."""
     files = _files(checkpoint, part)
     own = _own_id(batch, part)
     return _changes(checkpoint, batch, part, files, batch.version, own)
@@ -133,7 +133,7 @@ def _check_changelogs(batch: Batch, part: StorePart, files: list[_StateFile]) ->
 
 
 def _base(batch: Batch, files: list[_StateFile], ids: Mapping[int, str]) -> _StateFile | None:
-    """The newest snapshot that leads to the batch; `ids` are those of the files' names."""
+    """The newest snapshot that leads to the batch; `ids` stand in the files' names."""
     kind = "zip" if batch.is_rocksdb else "snapshot"
     usable = [
         one

@@ -48,7 +48,7 @@ class Reaching:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """The options of commands that read: those of all commands, and those of a read."""
+    """The options of commands that read: the options of all commands, and those of a read."""
 
     reached: Reaching
     options: ReadOptions

@@ -124,7 +124,7 @@ class Place:
 
 
 def limits_of(timeout_s: float) -> RetryLimits:
-    """The limits of a command. Raises MalformedRequestError for what is no time."""
+    """The limits of a command. Raises MalformedRequestError for a text that is no time."""
     check_seconds("timeout", timeout_s, least=0)
     return RetryLimits(deadline_s=timeout_s)
 

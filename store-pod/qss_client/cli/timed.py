@@ -99,8 +99,12 @@ def windows(
 def sessions(
     store: Name,
     key: Key = None,
-    end_from: Annotated[str | None, typer.Option(help="those that end then or later")] = None,
-    start_to: Annotated[str | None, typer.Option(help="those that start then or earlier")] = None,
+    end_from: Annotated[
+        str | None, typer.Option(help="sessions that end at this time or later")
+    ] = None,
+    start_to: Annotated[
+        str | None, typer.Option(help="sessions that start at this time or earlier")
+    ] = None,
     key_from: KeyFrom = None,
     key_to: KeyTo = None,
     order: InOrder = None,
@@ -139,8 +143,10 @@ def versions(
     store: Name,
     key: Annotated[str, typer.Argument(help="the key")],
     as_of: Annotated[str | None, typer.Option(help="only the version of this time")] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="those valid then or later")] = None,
-    to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="versions valid at this time or later")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="versions valid at this time or earlier")] = None,
     order: HistoryOrder = Order.DESCENDING,
     limit: Limit = None,
     partition: Partition = None,

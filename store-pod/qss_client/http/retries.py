@@ -53,7 +53,7 @@ class RetryLimits:
     tell_after_s: float = TELL_AFTER_S
 
     def __post_init__(self) -> None:
-        """Raises MalformedRequestError for what is no time."""
+        """Raises MalformedRequestError for a text that is no time."""
         for name in ("deadline_s", "first_wait_s", "longest_wait_s", "first_contact_s"):
             check_seconds(name, getattr(self, name), least=0)
         check_seconds("tell_after_s", self.tell_after_s, least=0)

@@ -238,7 +238,7 @@ def current_namespace(context: str | None = None, kubeconfig: str | None = None)
 
 
 def kubectl_text(place: KubernetesPlace, *arguments: str) -> str:
-    """What kubectl prints for arguments, in the place's namespace. Raises KubectlError."""
+    """Runs kubectl in the place's namespace, and returns its output. Raises KubectlError."""
     return _run(place.command(*arguments))
 
 

@@ -6,7 +6,7 @@ from qss_client.reads.responses import Row
 
 
 class Lookup(Protocol):
-    """What a client without an event loop has beside `get`. A store of windows refuses it."""
+    """The reads of a client without an event loop, beside `get`. A store of windows refuses it."""
 
     def get(self, key: Any) -> Row | None:
         """The key's row; None if there is none."""

@@ -29,7 +29,7 @@ class SessionState:
     _discoveries: int = 0
 
     def learn(self, found: StoreMetadata) -> None:
-        """Takes what a pod tells of the store; newer routes stay."""
+        """Keeps the metadata that a pod tells of the store; newer routes stay."""
         self.metadata = found if self.metadata is None else newer_of(self.metadata, found)
 
     def discovery_urls(self, now_s: float) -> list[str]:
@@ -54,7 +54,7 @@ class SessionState:
         """The pods that may answer, in the order in which to ask them.
 
         They are the replicas of the request's partition, the active first, or all pods in turn.
-        Those that gave no answer a moment ago come last.
+        Pods that gave no answer a moment ago come last.
         """
         assert self.metadata is not None, "routes are discovered before the first request"
         if request.partition is not None and not self.only_url:

@@ -86,7 +86,7 @@ ANSWERS = {
     ),
     "STORE_TYPE_FAILED": Explanation(
         meaning="The custom type of the store cannot compute the index rows of a row.",
-        cause="The code of the type raised an error for the row, or gave what is no index row.",
+        cause="The code of the type raised an error for the row, or gave no valid index row.",
         remedy="Correct the row in the job or the type in its package; the pod's log and the "
         "message name the row.",
     ),

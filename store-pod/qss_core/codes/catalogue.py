@@ -25,5 +25,5 @@ def type_of(code: str) -> str:
 
 
 def code_of_text(text: str) -> str:
-    """The code in what a person gives: a code in any case, with - for _, or the URI of a code."""
+    """The code in a person's text: a code in any case, with - for _, or the URI of a code."""
     return text.strip().removeprefix(_TYPE).upper().replace("-", "_")

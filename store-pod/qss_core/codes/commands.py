@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "NOT_THERE": Explanation(
         meaning="The store has no such partition or pod.",
-        cause="The number or the name is another one than those of the store.",
+        cause="The number or the name differs from the store's.",
         remedy="`qss status STORE` lists partitions and pods.",
     ),
     "STATE_DIRECTORY": Explanation(

@@ -78,7 +78,7 @@ class ConfigurationsRequest(Wire, frozen=True, kw_only=True):
 
 
 class ConfigurationsAnswer(Answer, frozen=True, kw_only=True):
-    """The configurations that are newer than those of the request."""
+    """The configurations that are newer than the request's."""
 
     newer: tuple[PartitionConfiguration, ...]
 

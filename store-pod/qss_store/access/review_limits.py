@@ -66,7 +66,7 @@ class ReviewPlaces:
         return found
 
     def _forget(self) -> None:
-        """Drops the least recently used addresses, except those with a review under way."""
+        """Drops the least recently used addresses without a review under way."""
         for _ in range(AT_ONCE_MAX + 1):
             if len(self.addresses) <= _ADDRESSES_MAX:
                 return

@@ -24,7 +24,7 @@ _NONE: Mapping[PartitionId, StoreError] = MappingProxyType({})
 
 class ReadContext:
     def __init__(self, pod: Pod, peers: PeerReads, settings: Settings) -> None:
-        """Reads the replicas of `pod`; `peers` reads those of other pods."""
+        """Reads the replicas of `pod`; `peers` reads the replicas of other pods."""
         self.pod = pod
         self.peers = peers
         self.settings = settings

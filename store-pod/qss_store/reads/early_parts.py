@@ -59,7 +59,7 @@ class EarlyParts:
         return part if part and (rows_left is None or part.rows <= rows_left) else None
 
     async def close(self) -> None:
-        """Ends what is still being read."""
+        """Ends the reads that still run."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -127,7 +127,7 @@ class TimeScan:
         return rows, ends
 
     def _left(self, found: dict[PartitionId, _Part | StoreError]) -> list[Piece]:
-        """The pieces that may still be read: all but those with a permanent failure."""
+        """The pieces without a permanent failure, which may still be read."""
         left = []
         for piece in self.pieces:
             part = found[piece.partition]

@@ -340,7 +340,7 @@ class RocksDbEngine:
                 family.flush()
 
     def checkpoint(self, path: Path) -> None:
-        """Flushes what is left in memory, and links the files."""
+        """Flushes the rows that are left in memory, and links the files."""
         self._budget.room.check(self._path, 0)
         with self._syncing:
             try:

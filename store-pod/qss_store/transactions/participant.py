@@ -219,7 +219,7 @@ class Participant:
             )
 
     def _chunks_of(self, commit: PartitionCommit) -> list[StagedChunk]:
-        """The staged slices of a commit, without those that an accepted loss took."""
+        """The staged slices of a commit, without the slices that an accepted loss took."""
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
         is_forgiven = self.forgives is not None and is_batch(self.forgives, commit)
         if is_forgiven or commit.sequence <= self.forgiven:

@@ -34,7 +34,7 @@ class ParticipantClient:
     def __init__(
         self, pod: Pod, batches: ParticipantService, peers: Transport, settings: Settings
     ) -> None:
-        """`batches` serves this pod's own partitions, `peers` reaches those of other pods."""
+        """`batches` serves this pod's own partitions, `peers` reaches other pods' partitions."""
         self._pod = pod
         self._batches = batches
         self._peers = peers

@@ -109,7 +109,7 @@ def _text_of(value: Any) -> str:
 
 
 def how_to_mend(file: Path) -> str:
-    """What a person does with a damaged file of the state directory."""
+    """The steps of a person with a damaged file of the state directory."""
     return _MENDS.get(file.name, _MEND).format(file=file)
 
 

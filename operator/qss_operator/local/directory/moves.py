@@ -30,7 +30,7 @@ def put_all(path: Path, places: Mapping[Path, Path]) -> str:
 
 
 def put(path: Path, source: Path, target: Path) -> str:
-    """The commands that move a folder to a place, after what is there was moved aside."""
+    """The commands that move a folder to a place, and move the files of the place aside before."""
     freed = f"{move(target, aside(path, target))} && " if target.exists() else ""
     return freed + move(source, target)
 

@@ -246,7 +246,7 @@ class StateDirectory:
         )
 
     def write_holder(self, stores: Sequence[StoreName] = ()) -> None:
-        """Record this process in the lock file, after its status files are those of this run."""
+        """Record this process in the lock file, once the status files are from this run."""
         process = identify(os.getpid())
         assert process is not None, "this process runs"
         holder = _Holder(pid=process.pid, started=process.started, stores=tuple(stores))

@@ -24,7 +24,7 @@ def ready_pods(observation: Observation) -> list[PodState]:
 
 
 def endpoints(observation: Observation) -> Endpoints:
-    """The URLs of the store: where it has none of its own, those of the first pod that is ready."""
+    """The URLs of the store, else the URLs of the first pod that is ready."""
     found = observation.cluster.endpoints
     first = next(iter(ready_pods(observation)), None)
     if not found.pods or first is None:

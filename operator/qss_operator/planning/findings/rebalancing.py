@@ -1,4 +1,4 @@
-"""Words the moves between pods: those that run, those that wait, and the reasons. Pure."""
+"""Words the moves between pods: moves that run, moves that wait, and the reasons. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,7 +162,7 @@ def rebalance_of(
     partitions: tuple[PartitionConfiguration, ...],
     unclear: Collection[PartitionId] = (),
 ) -> Rebalance:
-    """The moves that run and those that wait, by the configurations that hold.
+    """The moves that run and the moves that wait, by the configurations that hold.
 
     An `unclear` partition does not move: pods dispute its configuration.
     """

@@ -1,4 +1,4 @@
-"""Counts the partitions of a store that are served, and those that answer reads. Pure."""
+"""Counts the partitions of a store that are served, and the partitions that answer reads. Pure."""
 
 from qss_core.model import PartitionConfiguration, Role
 from qss_operator.planning.assignment_state import KnownAssignment, UnknownAssignment

@@ -225,7 +225,7 @@ def _without_actives_on(
 def _staying(
     entry: PartitionConfiguration, balanced: Placement, silent: Collection[Ordinal], copies: int
 ) -> Placement:
-    """The replicas where they are; in place of silent ones, those of the balance."""
+    """The replicas where they are; the balance's replicas in place of silent ones."""
     held = [pod for pod in entry.replicas if pod not in silent]
     missing = max(0, copies - len(held))
     more = [pod for pod in balanced.replicas if pod not in held and pod not in silent]

@@ -25,7 +25,7 @@ def replaced_pods(observation: Observation) -> frozenset[Ordinal]:
 
 
 def long_silent(observation: Observation) -> frozenset[Ordinal]:
-    """The pods without an answer for `rebalance.replaceAfter`, also those that are to go."""
+    """The pods without an answer for `rebalance.replaceAfter`, also pods that are to go."""
     limit_s = parse_duration_ms(observation.resource.spec.rebalance.replace_after) / 1000
     return frozenset(
         pod.ordinal

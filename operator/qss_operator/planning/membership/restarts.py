@@ -254,7 +254,7 @@ def _is_unlike(observation: Observation, entry: PartitionConfiguration, pod: Ord
 
 
 def _is_newer(observation: Observation, entry: PartitionConfiguration, pod: PodState) -> bool:
-    """Whether a pod's replica has what its active lacks."""
+    """Whether a pod's replica has entries that its active lacks."""
     active = replica_of(observation.reports, entry.active, entry)
     own = replica_of(observation.reports, pod.ordinal, entry)
     return active is not None and own is not None and has_more(own, active)

@@ -39,7 +39,7 @@ def retirements(
 def kept_replicas(
     observation: Observation, partitions: Partitions
 ) -> set[tuple[Ordinal, PartitionId]]:
-    """The pods and partitions of left replicas that may have what their active lacks."""
+    """The pods and partitions of left replicas that may have entries that their active lacks."""
     return {
         (report.ordinal, entry.partition)
         for report, entry, left in left_replicas(observation, partitions)
@@ -97,7 +97,7 @@ def left_message(kept: list[str]) -> str:
 
 
 def has_more(left: ReplicaReport, active: ReplicaReport) -> bool:
-    """Whether a replica has what its active lacks, and nobody has accepted that as lost.
+    """Whether a replica has entries that its active lacks, and nobody has accepted their loss.
 
     A replica that has followed its active through a loss lacks the same batches.
     """

@@ -60,7 +60,7 @@ class ComputedValues:
         return self.of(pa.array([], value)).type
 
     def of(self, values: pa.StructArray) -> pa.StructArray:
-        """The values of a store, from those of the state."""
+        """Computes the values of a store from the values of the state."""
         columns = {one.name: values.field(number) for number, one in enumerate(values.type)}
         found = [one.of(columns, len(values)) for one in self._columns.values()]
         return pa.StructArray.from_arrays(found, names=list(self._columns))

@@ -142,7 +142,7 @@ class StoreRows:
             yield self._slices(held)
 
     def _gone_sessions(self, new: set[_Id], before: pa.Table) -> list[_Id]:
-        """The sessions that leave the store: `new` has those that this batch writes."""
+        """The sessions that leave the store: `new` has the sessions that this batch writes."""
         old: list[_Id] = []
         for batch in before.to_batches():
             keys, times = self._placed(batch.column("key"), batch.column("value"))
@@ -231,7 +231,7 @@ def _grown(old: Iterable[_Id], new: Iterable[_Id]) -> list[_Id]:
 
 
 def _encoded(value: Any, serde: Serde, column: str) -> bytes:
-    """The bytes of a column. Raises MalformedRequestError for what the serde does not have."""
+    """The bytes of a column. Raises MalformedRequestError for a value outside the serde."""
     try:
         return serde.encode(serde.from_json(value))
     except MalformedRequestError as error:
@@ -245,7 +245,7 @@ def _encoded(value: Any, serde: Serde, column: str) -> bytes:
 
 
 def _flat_type(key: pa.StructType) -> pa.StructType:
-    """The columns of a key; those of a processor's map or timer lie one level deeper."""
+    """The columns of a key; a processor's map or timer has them one level deeper."""
     return pa.struct(_inner(key)) if _is_nested(key) else key
 
 

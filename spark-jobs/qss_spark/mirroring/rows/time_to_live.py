@@ -11,7 +11,7 @@ from qss_spark.state.types import Field, Struct, unique_names
 
 
 def unwrapped_fields(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """The columns of a value and its expiry, from those of a place that has expiries."""
+    """The columns of a value and its expiry, from the columns of a place that has expiries."""
     value, expiry = fields
     assert isinstance(value.type, Struct), "the inventory has looked"
     return (*value.type.fields, expiry)

@@ -49,7 +49,7 @@ def _field_at(schema: Schema, path: Sequence[str]) -> tuple[Schema, bool]:
 
 
 def _inner(field: Schema) -> Schema:
-    """The schema of the values that a field holds: those of a list or a map, or its own."""
+    """The schema of a field's values: of the elements of a list or a map, else of the field."""
     while True:
         values = field.get("items") or field.get("additionalProperties")
         if not isinstance(values, Mapping):
@@ -74,7 +74,7 @@ def _type_of(field: Schema) -> str:
 
 
 def _facts(field: Schema) -> Iterator[str]:
-    """What a value may be, in short sentences."""
+    """The values that a field may have, in short sentences."""
     if "default" in field:
         default = field["default"]
         yield f"Default: {default if isinstance(default, str) else json.dumps(default)}"
@@ -93,7 +93,7 @@ def _facts(field: Schema) -> Iterator[str]:
 
 
 def _rules(field: Schema) -> list[str]:
-    """The rules of the field, and those of the values of a list or a map."""
+    """The rules of the field, and of the elements of a list or a map."""
     inner = _inner(field)
     return [
         f"* {' '.join(rule['message'].split())}"

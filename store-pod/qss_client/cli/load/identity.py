@@ -37,7 +37,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A file and the options of its load; `options` are those that choose the rows of a batch."""
+    """A file, and the options of its load that choose the rows of a batch."""
 
     writer: str
     file: str

@@ -44,7 +44,7 @@ class InputFile(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns; of NDJSON those of the first row."""
+        """The columns of the file; an NDJSON file has the columns of its first row."""
         ...
 
     @property

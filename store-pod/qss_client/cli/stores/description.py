@@ -1,4 +1,4 @@
-"""Gathers what `qss describe` shows of a store."""
+"""Gathers the facts that `qss describe` shows of a store."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Replica = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A store, as its pods tell it; `notes` says what they did not tell, and why."""
+    """A store, as its pods tell it; `notes` names the facts that pods did not tell, and why."""
 
     definition: StoreDefinition
     rows: int | None
@@ -74,7 +74,7 @@ def _counted(client: Store, options: ReadOptions, notes: list[str], *, exact: bo
 def _status(
     http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
 ) -> StoreStatus | None:
-    """What one pod tells of all pods; None where none does."""
+    """The status of all pods, as one pod tells it; None where none does."""
     path = f"/state/status/{quote(metadata.definition.name, safe='')}"
     refused: list[str] = []
     for url in connection.urls:

@@ -53,7 +53,7 @@ def identity_of(row: TimedRow) -> Identity:
 
 
 def changes_between(before: Look, after: Look) -> list[Change]:
-    """What is gone, then what is new or another; the newest row comes last."""
+    """The rows that are gone, then the rows that are new or changed; the newest row comes last."""
     gone = [
         Change(row, is_gone=True)
         for identity, row in before.rows.items()

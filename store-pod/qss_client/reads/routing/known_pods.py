@@ -1,4 +1,4 @@
-"""Remembers how the pods answer, and orders those that may answer a request. Pure."""
+"""Remembers how the pods answer, and orders the pods that may answer a request. Pure."""
 
 import math
 from collections import defaultdict
@@ -42,7 +42,7 @@ class KnownPods:
     _pods: dict[str, _Pod] = field(default_factory=lambda: defaultdict(_Pod))
 
     def in_order(self, bases: Iterable[str], now_s: float) -> list[str]:
-        """The pods in the given order, but those last that gave no answer a moment ago."""
+        """The pods in the given order; pods that gave no answer a moment ago come last."""
         return sorted(bases, key=lambda base: self.is_silent(base, now_s))
 
     def quickest_first(self, bases: Iterable[str]) -> list[str]:

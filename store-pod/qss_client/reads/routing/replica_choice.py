@@ -50,7 +50,7 @@ def choices_of(
 ) -> list[str]:
     """The replicas that may answer a request for one partition: the active, then the quickest.
 
-    Those that gave no answer a moment ago come last.
+    Pods that gave no answer a moment ago come last.
     """
     assert request.partition is not None, "any pod answers a request for no partition"
     active, *others = replicas_of(metadata, request.partition)

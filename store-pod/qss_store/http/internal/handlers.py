@@ -204,11 +204,11 @@ class InternalApi:
         return _told(request, await self._batches.abort(message))
 
     async def resolve(self, request: web.Request) -> web.Response:
-        """Answers what became of old chunks."""
+        """Answers whether the batch of old chunks is decided, dropped or open."""
         return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
 
     async def sequences(self, request: web.Request) -> web.Response:
-        """Compares the sequences of this pod with those of another one."""
+        """Compares the sequences of this pod with the sequences of another pod."""
         message = await self._read(request, SequencesRequest)
         return _told(request, await self._comparison.answer(message))
 

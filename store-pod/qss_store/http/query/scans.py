@@ -251,7 +251,7 @@ def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
 def peer_requests(
     request: web.Request, parameters: dict[str, str], *, is_of_key: bool = False
 ) -> MakePeerRequest:
-    """Makes the requests for parts of a GET; those for a key name no partitions."""
+    """Makes the requests for parts of a GET; requests for a key name no partitions."""
     kept = {name: value for name, value in parameters.items() if name not in _OF_THE_PART}
 
     def make(part: PeerPart) -> PeerRequest:

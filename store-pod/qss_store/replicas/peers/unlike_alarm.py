@@ -58,5 +58,5 @@ class UnlikeAlarm:
 
 
 def forget_alarm(batch: Batch) -> None:
-    """Adds the end of the alarm to a batch, as for a copy: its rows are those of its source."""
+    """Adds the end of the alarm to a batch, as for a copy, whose rows equal its source's."""
     batch.delete(META, _UNLIKE)

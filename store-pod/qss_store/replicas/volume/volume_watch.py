@@ -103,7 +103,7 @@ class VolumeWatch:
         return found != self._found
 
     def refused(self, needed_bytes: int) -> None:
-        """A batch was refused: it needs so many bytes beyond those that are kept back."""
+        """A batch was refused: it needs so many bytes beyond the bytes that are kept back."""
         self._refused = _Refused(needed_bytes, self._now_s())
 
     def look(self) -> bool:

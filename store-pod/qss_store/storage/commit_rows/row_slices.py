@@ -52,7 +52,7 @@ NONE_LATE = LateRows()
 
 @dataclass(frozen=True, slots=True)
 class StoreSlice:
-    """The rows of one write, and the number of `late` rows among those that were placed."""
+    """The rows of one write, and the number of `late` rows among the placed rows."""
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)

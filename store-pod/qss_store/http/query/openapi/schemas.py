@@ -164,7 +164,7 @@ def _answers() -> dict[str, Any]:
             *("count", "exact", "partitions"),
         ),
         "Mark": {
-            "description": "The line after a partition's rows; `cursor` goes on with what is left.",
+            "description": "The line after a partition's rows; `cursor` goes on after them.",
             "allOf": [ref("PartitionAnswer"), {"type": "object", "properties": of_mark}],
             "required": ["partition", "end", "cursor"],
         },
