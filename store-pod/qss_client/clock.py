@@ -1,4 +1,4 @@
-"""Time as an argument: what a pod, an operator or a command decides by time uses this clock.
+"""Time as an argument: every decision by time, in a pod, an operator or a command, uses this clock.
 
 Only this module reads the time of day. The listeners of a pod measure requests and connections with
 the process's monotonic time, and `free_space` limits by it how often the volume is looked at.

@@ -1,7 +1,7 @@
 """The commands that change a running store: `qss scale`, `standbys`, `apply`, `move` and others.
 
-They change what is stored; the running `qss up` does the work. What needs the rules' language is
-imported by the command that needs it, as it takes half a second.
+They change the stored resource; the running `qss up` does the work. Each command imports the rules'
+language itself, if it needs it: that takes half a second.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Decides the next steps for one store and its status. Pure: an `Observation` in, steps out.
 
 `model` has the types: the observation (the resource, the pods, their reports), the steps and the
-status. A round of `qss_operator.reconcile` calls `plan`, carries out its steps, and publishes what
-`status` makes of the same observation.
+status. A round of `qss_operator.reconcile` calls `plan`, carries out its steps, and publishes the
+status that `status` makes of the same observation.
 
 1. `scaling` computes how many pods run: those of the spec, and pods that still have data or
    may have some by the configurations on the volumes of other pods.

@@ -1,8 +1,8 @@
 """Finds the assignment that holds, from the published status and the pods' volumes.
 
-The status may be missing, old or changed by hand (a resource made again, a restored backup).
-Nothing is ever published that is below what a pod holds, or other than it in the same epoch, so
-such a status is corrected from the pods, and only once every pod that has a volume has answered.
+The status may be missing, old or changed by hand (a resource made again, a restored backup). No
+configuration is ever published that is older than a pod's, or differs from it in the same epoch. So
+such a status is corrected from the pods, and only once every pod with a volume has answered.
 """
 
 from collections import defaultdict

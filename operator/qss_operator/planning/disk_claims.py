@@ -1,4 +1,4 @@
-"""Finds the right configuration of each partition from those on the pods' volumes. Pure.
+"""Finds the right configuration of each partition among the configurations on pods' volumes. Pure.
 
 The configuration of an epoch is decided once, and a pod's durable copy of it counts. If two pods
 hold different configurations of one epoch, a person has edited the status between. Such a partition

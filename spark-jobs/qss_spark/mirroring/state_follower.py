@@ -1,4 +1,4 @@
-"""Reads one part of a query's state: the whole of it, and what each further batch changed."""
+"""Reads one part of a query's state: the whole of it, then the changes of each batch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compares a store, row by row, with what Spark's own reader finds in the state of a query."""
+"""Compares a store, row by row, with the rows that Spark's own reader finds in a query's state."""
 
 import json
 from collections.abc import Iterable, Iterator

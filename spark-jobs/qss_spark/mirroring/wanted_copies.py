@@ -1,4 +1,5 @@
-"""What `qss mirror` copies: one part by options, or several by a file. Pure but for the file."""
+"""The copies that `qss mirror` makes: one part by options, or several by a file. Pure but for the
+file."""
 
 from pathlib import Path
 

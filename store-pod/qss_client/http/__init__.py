@@ -10,7 +10,7 @@
 4. `answer` has the type of an answer, and turns a problem document into its error. If there is no
    answer, `unreachable` says why: a refused connection, a name that does not resolve, a timeout.
 5. `retries` decides whether a failed request is sent again, after which pause, and whether the
-   routes have to be read before that. It ends with an error that says what was tried.
+   routes have to be read before that. It ends with an error that names the attempts.
 
 `first_contact` makes the first request of a writer, and reports within seconds that a store cannot
 be reached. Pods and the operator use `bounded`, `credentials` and `unreachable`, too.

@@ -9,8 +9,9 @@
    document, and `code_of_text` for the code that a person gives.
 4. `page` writes the page `store-pod/docs/errors.md`. `python -m qss_core.codes` prints it.
 
-The classes in `qss_core.errors` own the codes, their HTTP status and what a caller may repeat; the
-texts here repeat none of that. Tests see that each class has a text, that each text has a class,
-and that the page is the text: `tests/unit/qss_core/codes/test_codes.py`. A class of another package
-whose code a command prints has its text here too, so that this package imports none of them.
+The classes in `qss_core.errors` own the codes, their HTTP status and whether a caller may repeat;
+the texts here repeat none of that. Tests see that each class has a text, that each text has a
+class, and that the page is the text: `tests/unit/qss_core/codes/test_codes.py`. A class of another
+package whose code a command prints has its text here too, so that this package imports none of
+them.
 """

@@ -13,9 +13,9 @@ of another type raise `MalformedBytesError`: then the stored row or the writer i
 JSON and texts that the type lacks raise `MalformedRequestError`: then the caller is wrong.
 
 Answers copy `json_bytes` without parsing them again: so it has to be one line of valid JSON. The
-json serde stores what the writer sent, unchanged: numbers beyond Python's limits are kept. JSON has
-no NaN and no infinity, so floats show them as strings. Order of keys is the order of bytes:
-negative integers come after positive ones in scans, as in Kafka.
+json serde stores the writer's text unchanged: numbers beyond Python's limits are kept. JSON has no
+NaN and no infinity, so floats show them as strings. Order of keys is the order of bytes: negative
+integers come after positive ones in scans, as in Kafka.
 
 Serdes know `errors`, `text` and nothing else of the core. The pod's `reads` and `writes`, the
 client's requests and Spark's rows use them. Tests: `tests/unit/qss_core/serdes`, and

@@ -3,9 +3,9 @@
 1. `resource.decode_spec` converts the dict of a validated resource to a `StoreSpec`, and fills in
    defaults. `pod` has the block `spec.pod`, `values` the types of fields: durations, quantities,
    serdes, labels.
-2. `resource.definition_of` makes of the spec what a store is for its pods (`StoreDefinition`):
-   type, serdes, partitions, retention. `resource.settings_of` makes what may change at any time:
-   sizes, limits, times of leases. The planner sends both to the pods inside the assignment.
+2. `resource.definition_of` makes the definition of a store for its pods (`StoreDefinition`): type,
+   serdes, partitions, retention. `resource.settings_of` makes the settings that may change at any
+   time: sizes, limits, times of leases. The planner sends both to the pods inside the assignment.
 3. A reader of the spec asks `effective_standbys` and `format`, not the fields: a store has no more
    standbys than pods beside the active, and its format may follow from its type.
 

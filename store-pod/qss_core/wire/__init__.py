@@ -7,8 +7,8 @@
 3. Pods compare their sequences: `losses` has what they ask, and a person's acceptance of a loss.
 4. Pods report to the operator: `replica_reports`. The operator answers with an assignment
    (`model`), or has a replica deleted: `retirement`.
-5. `qss writers` shows `writer_reports`, and `qss stores` and `qss describe` show what `discovery`
-   has. `csv_rows` writes rows as CSV, for pods and for `qss`.
+5. `qss writers` shows `writer_reports`, and `qss stores` and `qss describe` show `discovery`.
+   `csv_rows` writes rows as CSV, for pods and for `qss`.
 
 `encode` and `decode` of `messages` are the only way to bytes. `bodies.decode_request` is for bodies
 of readers: it also refuses an object that has one member twice. A failure is a `Problem` on the
@@ -17,7 +17,8 @@ wire: `problem_of` and `error_of` convert a `StoreError` to it and back, with co
 Programs of two versions talk to each other during an update. So a new member needs a default, by
 which messages and log entries without it are read. Receivers ignore unknown members of answers and
 reports (`model.Answer`), and refuse those of requests, assignments and log entries. Pods and the
-operator name the version of their messages in a header; `versions` makes what an older side reads.
+operator name the version of their messages in a header; `versions` makes messages that an older
+side reads.
 
 The package knows `model`, `positions` and `errors`, and neither queries nor the spec. Pods, clients
 and the operator use it. Tests: `tests/unit/qss_core/wire`, and the refusals of bad messages in

@@ -1,4 +1,4 @@
-"""What a pod tells of its stores and replicas, beside the routes (`messages.StoreMetadata`)."""
+"""The facts that a pod tells of itself, beside the routes (`messages.StoreMetadata`)."""
 
 from qss_core.model import (
     Answer,

@@ -5,10 +5,10 @@ and the certificates. `tls` loads the certificates again when their files change
 
 A request passes the guard (`token_check`) before its handler runs:
 
-1. `rights` names what the route needs: a right on the store, or the account of a pod or of the
-   operator.
+1. `rights` names the right that the route needs: a right on the store, or the account of a pod or
+   of the operator.
 2. `token_claims` reads the bearer token, and hashes it. Tokens are kept by their hashes only.
-3. `decisions` looks up what is known of the token: it admits the request, refuses it, or asks a
+3. `decisions` looks up the verdicts on the token: it admits the request, refuses it, or asks a
    question. A token that was admitted to the same route lately passes without the other steps.
 4. A question goes to the API server: `review_client` sends a TokenReview or a SubjectAccessReview
    (`reviews` has their bodies). Requests with the same question share one review. `review_limits`

@@ -1,4 +1,4 @@
-"""Decides each request by what is known of its token, and asks the API server for the rest.
+"""Decides each request by its token's known verdict, and asks the API server for an unknown one.
 
 Requests that need the same review share one. While the API server is away, and until it has settled
 after that, requests continue with older verdicts, and ask it again from time to time. It counts as

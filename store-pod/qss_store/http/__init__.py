@@ -14,6 +14,6 @@ guard (`access.token_check`) whether the caller has the route's right, and `refu
 refusals without keys and tokens.
 
 `path_keys` reads keys from raw paths, `content_types` chooses the answer's type by `Accept`,
-`large_answers` writes what does not fit into a connection's buffer, and `responses` makes
+`large_answers` writes answers that do not fit into a connection's buffer, and `responses` makes
 answers and the headers of requests to other pods. `console` serves the page for a person's browser.
 """

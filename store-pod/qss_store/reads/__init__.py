@@ -17,5 +17,6 @@
 5. `encode` writes the rows as JSON or as columns for Arrow, and the handler sends them. A scan that
    stops at a limit ends with a cursor (`scans.cursors`), from which any pod continues.
 
-`context` is what all reads of a pod share: replicas, connections to other pods, limits, the codec.
+`context` has the parts that all reads of a pod share: replicas, connections to other pods, limits,
+the codec.
 """

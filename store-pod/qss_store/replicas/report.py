@@ -1,6 +1,6 @@
 """The reports of a replica: for the operator, for the metrics, and an assignment's for the log.
 
-`OperatorWord` is the other direction: what the operator tells the pod only to be shown.
+`OperatorWord` is the other direction: facts from the operator that the pod only shows.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The scheme is PacificA's (primary and backups with an external configuration manager), with the
 comparison of logs of Raft. A follower acknowledges only what it compared with the active's log in
-the active's epoch: entries behind these may be those of an older active.
+the active's epoch: entries behind these may come from an older active.
 """
 
 import zlib

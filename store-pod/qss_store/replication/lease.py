@@ -1,9 +1,9 @@
 """Decides which replica may act as the active, by leases (Gray and Cheriton 1989). Pure.
 
 An active acts while every in-sync follower supports it. Support lasts for the lease's duration,
-counted from when the active *sent* what the follower acknowledged. A follower supports nobody else
-for that duration and a tenth more, counted from when it *answered*: the tenth covers clocks that
-run at different rates. Times are seconds of each process's own monotonic clock.
+counted from when the active *sent* the message that the follower acknowledged. A follower supports
+nobody else for that duration and a tenth more, counted from when it *answered*: the tenth covers
+clocks that run at different rates. Times are seconds of each process's own monotonic clock.
 """
 
 from collections.abc import Collection, Mapping

@@ -3,9 +3,9 @@
 At a start `__main__` calls these modules in this order. `command_line` reads the arguments, and
 `log_format` sets up the log, which has no keys and values. `process` checks the libraries.
 `command_line` reads the `settings` from the environment: every limit of the pod is a member of
-`Settings` with a name and a default, and `process` divides the container's memory among those that
-are 0. `metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods, and
-`plugins` finds the users' own query types and store types among the installed packages.
+`Settings` with a name and a default, and `process` divides the container's memory among the limits
+that are 0. `metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods,
+and `plugins` finds the users' own query types and store types among the installed packages.
 
 While the pod runs, the other packages use these modules:
 

@@ -1,7 +1,7 @@
 """Finishes the coordinator's tasks, also when the client of a task has gone.
 
 A client without an answer sends its commit again: the repeat waits for the first commit, and keeps
-no memory. `RecentBatches` keeps what a person sees of the batches that are done.
+no memory. `RecentBatches` keeps the reports of finished batches, for people.
 """
 
 import asyncio

@@ -4,8 +4,8 @@
 2. `contents` asks kubectl for the parts: the resource, the store's objects, events, logs and
    metrics of each pod. A part that kubectl refuses is named in `README.txt` with kubectl's words,
    and the rest is there.
-3. `redaction` takes out what must not leave the cluster: tokens, keys in the paths of requests,
-   values of environment variables, and annotations that repeat a whole object.
+3. `redaction` takes out the parts that must not leave the cluster: tokens, keys in the paths of
+   requests, values of environment variables, and annotations that repeat a whole object.
 
 Nobody asks the store itself: no key, no value and no Secret is read. Logs of pods have no keys and
 values, since pods do not log them; the paths of requests are cleaned all the same, because a

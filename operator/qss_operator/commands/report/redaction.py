@@ -1,4 +1,4 @@
-"""Takes keys, values and tokens out of what a report has. Pure."""
+"""Takes keys, values and tokens out of a report. Pure."""
 
 import json
 import re

@@ -4,8 +4,8 @@ Each round of a store passes its resource here, with the objects that the API se
 
 1. `children` makes the objects as the spec wants them, and `pod_template` the template of the
    pods for the StatefulSet.
-2. `children_apply` applies the objects that differ from those of the API server. A round that was
-   cut short is completed by the next round.
+2. `children_apply` applies the objects that differ from the API server's. A round that was cut
+   short is completed by the next round.
 3. `pod_template_age` finds pods that were made of an older template. The StatefulSet restarts no
    pod by itself: `planning.membership.restarts` chooses one pod after the other, and
    `children_apply` deletes it.

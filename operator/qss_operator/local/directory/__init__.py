@@ -1,8 +1,8 @@
 """The state directory of a local cluster (`.qss`): all that a `qss up` leaves for other commands.
 
 1. `qss up` takes the lock of `state` first: one process runs a state directory. The lock is empty
-   until the status files are those of this run; then `state.write_holder` writes the process and
-   its stores into it, and other commands see that the stores run.
+   until this run has written the status files; then `state.write_holder` writes the process and its
+   stores into it, and other commands see that the stores run.
 2. `run` stores the resources of the files under `edit_lock`, as does each command that changes
    resources. Such a command holds this lock alone, and works beside the running `qss up`.
 3. `cluster` takes the ports of each pod from `ports`, and records them: a pod keeps its ports,
@@ -17,10 +17,11 @@ version of the file (inode, time, size). The locks are those of `flock`: the sys
 when a process ends in any way. So a lock file without a living holder means nothing, and nothing
 here deletes it.
 
-`volumes` reads what the pods keep of the store's definition, so that no resource with another
-schema is stored over their data. `misplaced` finds folders that have another store than their name
-says: no empty store begins in the place of a folder that was renamed. `renamed_pods` finds folders
-that have another pod than their name says. `moves` words the commands that put folders back.
+`volumes` reads the parts of the store's definition that the pods keep, so that no resource with
+another schema is stored over their data. `misplaced` finds folders that have another store than
+their name says: no empty store begins in the place of a folder that was renamed. `renamed_pods`
+finds folders that have another pod than their name says. `moves` words the commands that put
+folders back.
 
 A file that cannot be read or decoded is a `StateDirectoryError` that names it and what to do; a
 missing file is None. Nothing here deletes data. The rest of `local` and the commands use this

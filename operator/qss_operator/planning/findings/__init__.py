@@ -6,11 +6,11 @@
    holds, and counts the partitions that only answer reads.
 2. `obstacles` says why the others do not serve: pods that do not run or answer, failed replicas,
    refused assignments, indexes that are made anew.
-3. `full_volumes` names volumes with too little free space, `deleted_volumes` those that go with
+3. `full_volumes` names volumes with too little free space, `deleted_volumes` volumes that go with
    their pods, and `wishes` the parts of the spec or the annotations that are not carried out. All
    may make a store Degraded.
-4. `rebalancing` says what moves between pods, what waits, and why; also which replicas that were
-   left are not deleted yet.
+4. `rebalancing` says which replicas move between pods, which moves wait, and why; also which
+   replicas that were left are not deleted yet.
 5. `evictions` says whether a pod may be evicted; `kubernetes.objects` asks it.
 6. `columns` makes the counts that `kubectl get qss` shows.
 7. `shortage` counts partitions that lack replicas; `reconcile` keeps it for the metrics.

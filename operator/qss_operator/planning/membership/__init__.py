@@ -20,8 +20,8 @@ hears of it. Nothing is remembered between rounds: a surplus of replicas says th
 way.
 
 `planning.plan` calls the rest: `restarts` for the pod to restart, `retirements` for replicas that
-no configuration names, and `creation` for empty volumes that must not be filled. `changes` says
-what a published assignment changed, for the metrics and the events.
+no configuration names, and `creation` for empty volumes that must not be filled. `changes` lists
+the changes of a published assignment, for the metrics and the events.
 
 `findings` and `status` import these modules; `model`, `placement`, `scaling` and `losses` are
 below. Tests (unit): `test_membership`, `test_moves`, `test_restarts`, `test_changes`, `test_plan`.

@@ -1,8 +1,8 @@
-"""Hands over what a pod has that is being ended, as by the drain of its node. Pure.
+"""Hands over the actives of a pod that is being ended, as by the drain of its node. Pure.
 
 Kubernetes ends a pod without asking the operator. The pod serves on for some seconds: its actives
 go to in-sync replicas of other pods at once, and no partition counts the pod as in sync afterwards.
-No writer then waits for a pod that is gone. All else waits until the pod has ended.
+No writer then waits for a pod that is gone. All other steps wait until the pod has ended.
 """
 
 from msgspec.structs import replace

@@ -2,8 +2,8 @@
 
 A move adds a learner, waits until it is in sync, hands the active over where it has to go, and then
 removes the replica that is no longer wanted. Nothing is remembered between rounds: of a partition
-with more replicas than the spec asks for, the first ones are those that go. While it has no more,
-its active is the last one.
+with more replicas than the spec asks for, the first ones go. While it has no more, its active is
+the last one.
 """
 
 from collections import Counter

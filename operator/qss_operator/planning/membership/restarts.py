@@ -1,11 +1,11 @@
 """Chooses the next pod to restart after a change of the pods' template. Pure.
 
-One pod restarts at a time, while all others serve, and those that have restarted are in sync again.
-Before it ends, its actives are handed over, and no partition counts it as in sync: no writer waits.
+One pod restarts at a time, while all others serve and the restarted pods are in sync again. Before
+it ends, its actives are handed over, and no partition counts it as in sync: no writer waits.
 
 A pod that serves nothing goes first, at once. It stays while it has the only in-sync copy of a
-partition of several replicas and a pod of the new template does not serve: the new template may be
-what is wrong. Without standbys every pod has only copies, and a restart is what mends a broken one.
+partition of several replicas and a pod of the new template does not serve: the fault may be the new
+template's. Without standbys every pod has only copies, and a restart mends a broken pod.
 
 A pod whose volume is deleted restarts, too, where others have its data: it then gets a new volume.
 Nothing else restarts before that: no other copy may be left.

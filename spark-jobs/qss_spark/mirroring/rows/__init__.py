@@ -1,7 +1,8 @@
 """Makes rows of a store from the keys and values of a query's state.
 
 1. `store_rows` encodes the rows of one store: the key by the store's key serde, the value by its
-   value serde, a slice for each partition. What does not fit the store is refused by name.
+   value serde, a slice for each partition. Columns and rows that do not fit the store are refused
+   by name.
 2. `row_times` finds the times of rows: a Window store has the start of a window beside the key, and
    a Session store the start and the end of a session. Spark has microseconds, and its session ends
    a gap after its last event.

@@ -1,4 +1,4 @@
-"""Computes the columns of a store's values from those of the state, as `--value` names them. Pure.
+"""Computes the columns of a store's values from the state's columns, as `--value` names them. Pure.
 
 `mean=sum_1/count_1` is the name of a column and its expression: columns and numbers with + - * /
 and parentheses. A column whose name is no plain word stands in backticks, as in Spark's SQL. Whole

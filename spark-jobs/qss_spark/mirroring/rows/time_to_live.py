@@ -1,6 +1,6 @@
 """Unwraps values with a time to live: Spark keeps their expiry beside them. Pure.
 
-The columns of the value come first, and then `ttlExpirationMs`. Spark deletes what has expired with
+The columns of the value come first, and then `ttlExpirationMs`. Spark deletes expired values with
 the first batch whose time is not before the expiry, so no value outlives it in the state of a batch
 (`test_spark_state`).
 """

@@ -11,7 +11,8 @@ each request, so that the token never leaves this process, and renews it. The br
 gateway a session instead. It gets the session by a code in the fragment of the address: the page
 takes the code out of the address and exchanges it, once, and keeps the session in memory. The
 browser is given a file that leads to the address, since all users of the machine see the line of
-its process. So that line, its history and other programs do not have what opens the store.
+its process. So that line, its history and other programs do not have the secret that opens the
+store.
 
 The gateway passes on what the page asks for and nothing else: `/console/`, `/state/` and
 `/openapi.json`. It has no state beside the session, and ends with the command. Tests:

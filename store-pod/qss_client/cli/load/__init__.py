@@ -1,8 +1,8 @@
 """The command `qss load`: writes a file into a store, exactly once, without Spark.
 
 1. `command` has the options. It imports the rest when it is called, because Arrow takes a second.
-2. `input_rows` is what the readers of files have in common: a row with its line, or a line that is
-   no row. `csv_file`, `ndjson_file` and `parquet_file` read a file row by row.
+2. `input_rows` has the parts that all readers of files share: a row with its line, or a line that
+   is no row. `csv_file`, `ndjson_file` and `parquet_file` read a file row by row.
 3. `row_encoder` encodes the rows of a batch by the store's serdes, as Spark's sink does, and
    collects the lines that do not fit: a batch with such a line is not written.
 4. `identity` makes the name of the writer from the path of the file, and the id of its query from

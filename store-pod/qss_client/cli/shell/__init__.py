@@ -8,7 +8,7 @@
 3. `interactive` has `qss shell`: it reads lines with prompt_toolkit, and runs each as a command of
    `qss` in this process. `lines` adds the store and the options of the connection to a line, and
    `line_completer` asks the same functions for completions as a Tab in the user's shell.
-4. `names` has what is completed beside commands and options: the names of stores, the types of
+4. `names` completes the words that are no commands or options: the names of stores, the types of
    queries, the codes. A command names one of these functions at its argument.
 
 A function of `names` that finds nothing, or meets an error, answers with no names: a message would

@@ -5,8 +5,8 @@
 2. `describe` has `qss describe`, which prints a `description.Description`: the definition of the
    store, its rows (RocksDB's estimate), each replica with its lag, and the writers. `description`
    gathers it: the definition and the count by the client, lags and bytes of all pods from one of
-   them (`GET /state/status`), the writers from the internal port. What a pod does not tell, or the
-   caller may not see, is a note and no failure.
+   them (`GET /state/status`), the writers from the internal port. A fact that a pod does not tell,
+   or the caller may not see, is a note and no failure.
 3. `watch` has `qss watch`, which prints each new row of a key. It asks with the ETag of the state
    that it has seen (`Store.get_newer`), at most twice a second, so a partition without a new batch
    answers 304 without a row. Of a store with times it asks for the newest windows, sessions or

@@ -1,4 +1,4 @@
-"""The command `qss describe`, which prints what a store is and how it is."""
+"""The command `qss describe`, which prints the definition and the health of a store."""
 
 from typing import Annotated, Any
 

@@ -6,9 +6,9 @@
    --metrics-url. Without metrics it asks for the newest batches. A pod that gives no answer is in
    the sample with the reason.
 2. `metrics_text` reads the text of Prometheus as far as `top` needs it.
-3. `rates` makes of two samples what is shown: rates are differences of counters by the time between
-   them, and the latency is that of the requests between them. A counter that went back belongs to a
-   pod that has restarted, and counts from 0.
+3. `rates` makes the shown numbers of two samples: rates are differences of counters by the time
+   between them, and the latency is that of the requests between them. A counter that went back
+   belongs to a pod that has restarted, and counts from 0.
 4. `screen` makes the lines; `command` redraws them on a terminal, and prints them one below the
    other elsewhere, so that a file has all of them.
 

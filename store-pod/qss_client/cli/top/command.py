@@ -1,4 +1,4 @@
-"""The command `qss top`, which shows what stores do now, again and again."""
+"""The command `qss top`, which shows the present work of stores, again and again."""
 
 import os
 import shutil

@@ -8,9 +8,9 @@
 3. `handlers` has the handlers: it reads the body within its limits, decodes the message of
    `qss_core.wire`, calls one method of a service of `writes` or of the pod, and encodes the answer.
    `replication` does the same for the messages between replicas, which are MessagePack.
-4. `coordinator_proxy` wraps what only the coordinator answers (open, commit, abort, renew,
-   writers): a pod without the active of partition 0 passes the request on to the pod that has it,
-   once.
+4. `coordinator_proxy` wraps the routes that only the coordinator answers (open, commit, abort,
+   renew, writers): a pod without the active of partition 0 passes the request on to the pod that
+   has it, once.
 5. `writers` lists and deletes writers for a person; `qss writers` asks it.
 
 No rule of batches lives here: a refusal comes from the services as a `StoreError`, and the

@@ -1,4 +1,4 @@
-"""What a person sees of a whole store: its pods and replicas, its writers and batches.
+"""The facts that a person sees of a whole store: its pods and replicas, its writers and batches.
 
 `replicas` answers `GET /state/status/{store}`: each pod of the store with its replicas, their
 lags, sizes, failures, and the progress of migrations and copies. The pod that is asked asks all

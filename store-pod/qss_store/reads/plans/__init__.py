@@ -12,8 +12,8 @@ A plan is made once for a request, and carried out in each of its partitions:
    `shape`.
 
 A plan with rows in order has a `digest`, which a cursor carries: a cursor of another query is
-refused. It leaves out what may change between two pages: the shape, and the version of the store's
-type.
+refused. It leaves out the parts that may change between two pages: the shape, and the version of
+the store's type.
 
 Bounds of requests are inclusive, as in Kafka; `ScanPlan` has an exclusive upper bound of bytes.
 Another pod makes its own plan of the request: plans are never sent.

@@ -1,6 +1,6 @@
 """The other replicas of a partition, seen from one of its replicas.
 
-The rules are those of `replication`; a `replica` owns one object of each class here:
+`replication` has the rules; a `replica` owns one object of each class here:
 
 1. `epoch_service` takes a new configuration, and makes the epoch of an active durable.
    `active_service` lets the active act once the older one has stopped or its lease has run out. An
@@ -10,7 +10,7 @@ The rules are those of `replication`; a `replica` owns one object of each class 
    for its hello: the answer names the database, and says that the follower keeps the epoch durably.
    After a failure it asks for the hello again, and sends on from the last acknowledged entry.
 3. `follower_service` is a follower's side: it takes the active's epoch and entries into its own
-   log, and acknowledges what is durable. With that it supports this active alone for the lease.
+   log, and acknowledges durable entries. With that it supports this active alone for the lease.
 4. `follower_progress` takes acknowledgements, by which the high watermark rises.
 
 An active sends nothing before its own disk keeps the epoch. A replica that is opened again keeps

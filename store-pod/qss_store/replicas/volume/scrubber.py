@@ -3,8 +3,8 @@
 Disks change old bytes, and nobody finds out before a reader or a compaction meets them: until then
 all replicas of a partition may be damaged, each at another place. RocksDB checks each block that it
 reads. Each database keeps when its last pass ended, so that a pod that is restarted each day makes
-its passes all the same. At the end of a pass the rows of an active are compared with those of its
-standbys.
+its passes all the same. At the end of a pass the rows of an active are compared with its standbys'
+rows.
 """
 
 import asyncio

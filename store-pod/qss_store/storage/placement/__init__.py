@@ -9,9 +9,8 @@
 3. `commit_writer` calls `split` for each slice just before the slice is written. It returns rows by
    family, in which a later row wins and None deletes.
 
-The two calls differ in what they may read. `place` depends on the batch alone. `split` of
-`versions` and `indexes` reads the rows that are present, with those of earlier slices: it must be
-called in order.
+The two calls may read different rows. `place` depends on the batch alone. `split` of `versions` and
+`indexes` reads the rows that are present, with those of earlier slices: it must be called in order.
 
 A commit may be applied again after any of its writes, and has to give the same rows: `indexes`
 writes a row with its index rows in one batch, and `version_history` (pure) computes intervals that
