@@ -57,7 +57,3 @@ class UncommittedMemory:
     def release(self, holder: Holder) -> None:
         """Sets the memory of a holder to nothing."""
         self._held.pop(holder, None)
-
-    @property
-    def held_bytes(self) -> int:
-        return sum(self._held.values())

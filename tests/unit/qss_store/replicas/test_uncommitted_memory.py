@@ -20,9 +20,14 @@ def test_partitions_of_a_pod_share_the_memory() -> None:
     memory.hold(one, 60)
     memory.hold(other, 40)
     memory.hold(one, 50)
-    assert (one.forgotten, other.forgotten, memory.held_bytes) == (0, 0, 90)
+    memory.hold(third, 10)
+    assert (one.forgotten, other.forgotten, third.forgotten) == (0, 0, 0)
     memory.hold(third, 60)
-    assert (one.forgotten, other.forgotten, memory.held_bytes) == (1, 1, 60)
+    assert (one.forgotten, other.forgotten, third.forgotten) == (1, 1, 0)
+    memory.hold(other, 40)
+    assert third.forgotten == 0
+    memory.hold(one, 1)
+    assert third.forgotten == 1
     with pytest.raises(StoreError, match="uncommitted_rows_bytes_max"):
         memory.check(101)
     assert bytes_of(()) == 0
