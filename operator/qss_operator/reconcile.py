@@ -163,7 +163,7 @@ class StoreReconciler:
         return next(refused, None)
 
     async def _keep(self, observation: Observation) -> None:
-        """Keeps the children; what they refuse must not keep pods from being seen and told."""
+        """Keeps the children; a refused child must not keep pods from being seen and told."""
         await self._attempt(
             Subject.CHILDREN,
             observation.resource.generation,
@@ -321,7 +321,8 @@ class StoreReconciler:
     def _forget_all_but(self, steps: Iterable[Step], observation: Observation) -> None:
         """Forgets the failures of work that is not planned any more.
 
-        A refused restart is planned again when the pod has handed over what it got meanwhile.
+        A refused restart is planned again when the pod has handed over the actives that it got
+        meanwhile.
         """
         planned: set[Subject | Ordinal] = {Subject.CHILDREN}
         refused = self._attempts.of(Subject.RESTART)

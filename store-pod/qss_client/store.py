@@ -154,7 +154,7 @@ class Store(Lookup):
         """Rows with lower <= key <= upper by serialized bytes, partition by partition.
 
         A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
-        index: bounds and order are those of an index of a custom store type (spec.store.custom).
+        index: bounds and order follow an index of a custom store type (spec.store.custom).
         """
         scan = scan_range((lower, upper), index, order, partitions, options)
         return self._session.scanned(scan, limit)

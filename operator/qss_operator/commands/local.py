@@ -170,7 +170,7 @@ def _attentions(statuses: "Mapping[StoreName, StoreStatus]") -> list[str]:
 async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
     """Say once of each change of a file that it is not taken over by itself.
 
-    A file that says what the stores run with is not told of, such as one that was put back.
+    A file that equals the running stores, such as one that was put back, is not told of.
     """
     from qss_operator.local.changes import says_something_else
 

@@ -166,8 +166,8 @@ class PodSupervisor:
 def last_line(log: Path, begin: int = 0) -> str:
     """The last line of a log that is not empty, from byte `begin` on, cut to a limited length.
 
-    A line of the level CRITICAL goes before those that a process writes while it ends. The time of
-    a line is left out, so that pods which fail alike say the same.
+    A line of the level CRITICAL has precedence over later lines, which a process writes while it
+    ends. The time of a line is left out, so that pods which fail alike say the same.
     """
     try:
         with log.open("rb") as file:

@@ -19,7 +19,7 @@ _ERRORS_SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class FormatDecision:
-    """The format that pods get. `lost` names what the format of the spec could not hold."""
+    """The format that pods get; `lost` names the parts of rows that the spec's format lacks."""
 
     format: Format
     lost: tuple[str, ...] = ()

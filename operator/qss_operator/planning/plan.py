@@ -123,10 +123,10 @@ def is_published(observation: Observation, known: KnownAssignment) -> bool:
 
 
 class Assignments:
-    """The assignments of one plan; what all pods share is made once."""
+    """The assignments of one plan; the part that all pods share is made once."""
 
     def __init__(self, observation: Observation, known: KnownAssignment) -> None:
-        """Makes the assignment without what it says to a single pod."""
+        """Makes the part of the assignment that all pods share."""
         resource, pods = observation.resource, observation.cluster.pods
         wanted = wanted_replicas(
             observation
@@ -174,7 +174,7 @@ class Assignments:
 def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:
     """Whether a pod holds its replicas, but for the lost ones, in exactly these configurations.
 
-    So must those replicas that it still has and should not have.
+    The same holds for replicas that it still has and should not have.
     """
     lost = {one.partition for one in report.lost}
     held = {replica.configuration.partition: replica.configuration for replica in report.replicas}

@@ -29,7 +29,7 @@ def pods_without_room(
     entries: Mapping[PartitionId, PartitionConfiguration],
     placements: Mapping[PartitionId, Placement],
 ) -> list[str]:
-    """Rule EnoughRoom: the pods that stay, and have no room for the replicas of those that go.
+    """Rule EnoughRoom: the pods that stay, and have no room for the replicas of pods that go.
 
     Each with its numbers, as text. The replicas of a pod count as equally large. Volumes that no
     report tells the use of are not judged.
@@ -69,8 +69,8 @@ def pods_to_empty(observation: Observation) -> list[Ordinal]:
     """The pods beyond the spec's number that may still have data that only they have.
 
     The status alone does not tell, as it may be an older one. So a pod says itself that it has no
-    replica, or it is silent for long while all others hold exactly what the status says. A pod
-    beyond the number that was requested last is ending, as it was removed.
+    replica, or it is silent for long while all others hold exactly the status's configurations. A
+    pod beyond the number that was requested last is ending, as it was removed.
     """
     kept = range(observation.resource.spec.replicas, observation.cluster.replicas)
     beyond = [pod for pod in observation.cluster.pods if pod.ordinal in kept]

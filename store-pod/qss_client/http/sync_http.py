@@ -264,7 +264,7 @@ class Retrier:
     def after(self, error: StoreError, limits: RetryLimits | None = None) -> RetryAt:
         """Waits as `after_failure` decides; raises the error if it decides to stop.
 
-        It warns of a long wait. limits: those of a first contact.
+        It warns of a long wait. limits: the limits of a first contact.
         """
         elapsed_s = self.elapsed_s
         again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)

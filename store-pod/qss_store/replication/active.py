@@ -46,7 +46,7 @@ def send_until(log: Log, replica: Ordinal) -> Offset:
     """The offset below which entries are sent to a replica.
 
     A learner that does not count gets synced entries alone. A sole active that loses its unsynced
-    entries goes on in the same epoch: its learners must not hold what it lost.
+    entries goes on in the same epoch: its learners must not hold the lost entries.
     """
     if replica in log.counted or replica in log.configuration.in_sync:
         return log.end
@@ -63,7 +63,7 @@ def acknowledged(
 ) -> tuple[Peers, Log]:
     """A replica holds everything below `matched` durably; an answer of another epoch says nothing.
 
-    Raises the watermark as far as everybody holds the log who has to.
+    Raises the watermark to the offset that every in-sync replica and counted learner holds.
     """
     if epoch != log.configuration.epoch or log.role is not Role.ACTIVE:
         return peers, log
@@ -108,7 +108,7 @@ def count(log: Log, learner: Ordinal) -> Log:
 
 
 def forget(log: Log, learner: Ordinal) -> Log:
-    """The learner has another database: what it acknowledged in this epoch is not in it."""
+    """The learner has another database, without the entries that it acknowledged in this epoch."""
     assert log.configuration.role_of(learner) is Role.LEARNER, "an in-sync replica may not forget"
     durable = {pod: end for pod, end in log.durable.items() if pod != learner}
     return replace(log, durable=durable)
@@ -117,8 +117,9 @@ def forget(log: Log, learner: Ordinal) -> Log:
 def is_caught_up(log: Log, learner: Ordinal, counted_at: Offset) -> bool:
     """Whether the operator may be asked to take a learner into the in-sync set.
 
-    `counted_at` was the log's end when the learner began to count: all later entries wait for it,
-    and the earlier ones, which may be acknowledged without it, it has to hold. The watermark does
-    not say which those are: that of a new active is lower than what the old one acknowledged.
+    `counted_at` was the log's end when the learner began to count: all later entries wait for it.
+    It also has to hold the earlier entries, which may be acknowledged without it. The watermark
+    does not name them: a new active's watermark is below the entries that the old active
+    acknowledged.
     """
     return learner in log.counted and log.durable.get(learner, Offset(0)) >= counted_at

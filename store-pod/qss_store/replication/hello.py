@@ -53,7 +53,7 @@ def check_hello(own: Hello, other: Hello, pod: Ordinal, known: str | None = None
 def other_entries(log: Log, pod: Ordinal, watermark: LogPoint) -> CorruptionError:
     """The error of an active that lacks entries below the watermark of a standby in sync.
 
-    Every in-sync replica held those, so one of the two volumes is not the one that it was.
+    Every in-sync replica held these entries, so one of the two volumes was replaced or went back.
     """
     partition = log.configuration.partition
     told = f"partition {partition} ends at entry {log.end}, and its standby on pod {pod} has "

@@ -67,7 +67,7 @@ _BEFORE = Term(Epoch(0), "")  # The term of promises that an earlier process may
 
 
 def started(now_s: float, duration_s: float = DURATION_S) -> Support:
-    """At the start of a process: it does not know what an earlier one promised a moment ago."""
+    """At the start of a process, which does not know the lease that an earlier one promised."""
     return Support({_BEFORE: now_s + duration_s * MARGIN})
 
 

@@ -148,7 +148,7 @@ class ReplicaNumbers(NamedTuple):
 
 
 class ReplicationMetrics(Collector):
-    """The replicas of a pod, and what it exchanges with other pods for them, as plain numbers.
+    """The replicas of a pod and their traffic with other pods, as plain numbers.
 
     A scrape sets `replicas`; a replica that has left the pod has no metric any more.
     """
@@ -166,7 +166,7 @@ class ReplicationMetrics(Collector):
         self._sent[kind] += size
 
     def received(self, kind: Carried, size: int) -> None:
-        """Counts bytes from another pod; of a snapshot those that are written."""
+        """Counts bytes from another pod; of a snapshot only the written bytes."""
         self._received[kind] += size
 
     def copied(self, *, is_rebuilt: bool) -> None:

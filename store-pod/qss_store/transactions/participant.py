@@ -181,7 +181,7 @@ class Participant:
         writer_epoch: WriterEpoch,
         chunks: Iterable[ChunkReference],
     ) -> list[StagedChunk]:
-        """The slices that the commit would apply; raises what would refuse the commit."""
+        """The slices that the commit would apply; raises the error that would refuse the commit."""
         last = self.last.get(writer)
         if last and ordinal <= (last.generation, last.batch):
             raise BatchClosedError(f"batch {ordinal[1]} of writer {writer} was applied here")

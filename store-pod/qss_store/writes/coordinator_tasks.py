@@ -78,7 +78,7 @@ async def _of_a_repeat(first: "asyncio.Task[CommitAnswer]") -> CommitAnswer:
 class RecentBatches:
     """The newest batches that all partitions have applied, in order, up to 1000.
 
-    Kept are those that this pod was asked to commit, also where the request has ended before.
+    It keeps batches that this pod was asked to commit, also where the request has ended before.
     """
 
     def __init__(self) -> None:

@@ -158,7 +158,7 @@ class Comparison:
         return min(self._settings.compare_timeout_s, self._settings.peer_timeout_s)
 
     async def ask(self, pod: PodAddress, partition: PartitionId | None = None) -> SequencesAnswer:
-        """The sequences of another pod, and what its `partition` knows of batches.
+        """The sequences of another pod, and the batches that its `partition` knows.
 
         Raises StoreError.
         """

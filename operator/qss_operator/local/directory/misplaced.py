@@ -28,8 +28,8 @@ _SCHEMA_FILE = "schema-of-rows.json"
 def refuse_beginning_empty(path: Path, store: StoreName) -> None:
     """Raises StateDirectoryError where a store without volumes has volumes in another folder.
 
-    `path` is the state directory. The store's own volumes count, with rows or without; so do those
-    that do not say their store.
+    `path` is the state directory. The store's own volumes count, with rows or without; so do
+    volumes that do not say their store.
     """
     own = {kept.name for kept in _kept_in(path / store).values()}
     if store in own or (not own and any((path / store).glob(f"{_VOLUMES}/partitions/*"))):

@@ -26,7 +26,7 @@ def summary_of(status: StoreStatus) -> str:
 
 
 def _short(one: Condition, before: Sequence[Condition]) -> str:
-    """The message of a condition, with the name of an earlier one in place of what that has said.
+    """The message of a condition; an earlier condition's name stands for the parts that it told.
 
     The parts of a message are compared in runs: a short part alone is quicker to read than a name.
     """

@@ -14,7 +14,7 @@ _UNLIKE_SHOWN, _PODS_SHOWN = 3, 4  # A message names at most so many partitions 
 
 
 def obstacles(observation: Observation) -> list[str]:
-    """All reasons; what the operator waits for where there is none."""
+    """All reasons; without any, the event that the operator waits for."""
     broken = broken_pods(observation)
     failed = [f"partition {numbers} failed: {why}" for numbers, why in failures(observation)]
     silent = [

@@ -271,7 +271,7 @@ def _shared(
 def _leaving(observation: Observation, certain: Sequence[PartitionConfiguration]) -> list[str]:
     """Words the replicas on pods that their partition's configuration does not name.
 
-    Without those that are kept: `Degraded` says why, and no move ends before a person has acted.
+    Kept replicas are left out: `Degraded` says why, and no move ends before a person has acted.
     """
     resource = observation.resource
     kept = kept_replicas(observation, tuple(certain))

@@ -59,8 +59,8 @@ class Targets:
 def targets_of(observation: Observation, entries: Entries, restart: NextRestart) -> Targets:
     """Places all partitions on the pods that the spec asks for; replicas stay where they may.
 
-    No placement is made before all of these pods report, or are replaced: a part of them would get
-    what belongs to the others.
+    No placement is made before all of these pods report, or are replaced: else some pods would get
+    the replicas that belong to others.
     """
     spec = observation.resource.spec
     replaced = replaced_pods(observation)
@@ -262,9 +262,9 @@ def _without_removals(
 def moved(observation: Observation, entries: Entries, targets: Targets) -> Entries:
     """The next configurations of the partitions that move, by partition.
 
-    A partition without its replicas gets them at once; of those that only move,
-    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops what only moves. A pod
-    that still has a replica which the partition has left gets the next one when that is deleted.
+    A partition without its replicas gets them at once; of replicas that only move,
+    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops these moves. A pod that
+    still has a replica which the partition has left gets the next one when that is deleted.
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys

@@ -9,7 +9,7 @@ from qss_operator.planning.model import Observation
 
 
 def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
-    """The pods by partition, without what the store lacks."""
+    """The pods by partition, without pods and partitions that the store lacks."""
     spec = observation.resource.spec
     return {
         partition: pod

@@ -67,7 +67,7 @@ class NextRestart:
 
 
 def next_restart(observation: Observation, entries: Entries | None) -> NextRestart:
-    """The next restart, by the configurations that hold; they lack what pods dispute.
+    """The next restart, by the configurations that hold, without partitions that pods dispute.
 
     While they are not known (None), only a broken pod is restarted.
 
@@ -316,7 +316,7 @@ def _is_broken(observation: Observation, pod: PodState) -> bool:
 def _after_leaving(
     observation: Observation, pod: PodState, entries: Entries, done: str
 ) -> NextRestart:
-    """The pod's restart, or the next part of what comes before it."""
+    """The pod's restart, or the next step that has to come before it."""
     name, number = pod.address.name, pod.ordinal
     kept = [one for one in entries.values() if number in one.replicas and len(one.replicas) > 1]
     counted = [entry for entry in kept if number in entry.in_sync]
@@ -360,7 +360,7 @@ def _not_serving(observation: Observation, pods: list[PodState]) -> str | None:
     """The first pod that does not serve; None where all do.
 
     A pod of an older version says that it serves without the partitions that it cannot open. Where
-    the new template has that version, the template is what is wrong.
+    the new template has that version, the fault is the template's.
     """
     told = [f"waiting for {pod.address.name}" for pod in pods if not _serves(observation, pod)]
     renewed = [pod.ordinal for pod in pods if not pod.is_outdated]

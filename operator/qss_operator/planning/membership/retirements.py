@@ -16,10 +16,10 @@ def retirements(
     """The replicas to delete, of partitions whose published configuration is certain.
 
     Every in-sync replica has to hold the configuration, and its active has to serve in it, on a pod
-    that has compared its data: until then the left replica may have what another one lacks. A
-    learner has nothing that counts, and may never open: the left replica would hold up its
+    that has compared its data: until then the left replica may have entries that another replica
+    lacks. A learner has nothing that counts, and may never open: the left replica would hold up its
     successor. A replica that has more than its active is kept: the active's volume went back. So is
-    a replica whose rows differ from those of the active.
+    a replica whose rows differ from the active's.
     """
     kept = kept_replicas(observation, partitions)
     return [

@@ -22,9 +22,9 @@ _BUFFER, _BINARY = "buf", "binary"
 def opaque_names(place: Place) -> tuple[str, ...]:
     """The columns of a place's values that are opaque, in their order; repeated ones are numbered.
 
-    The values of sessions begin with the grouping columns, as many as the key has: those are the
-    query's own. The values of other aggregations have buffers alone, whatever a grouping column
-    is called; of a query that Spark 2.3 began, whose values repeat the key, the copy is left out.
+    The values of sessions begin with the grouping columns, as many as the key has, which are the
+    query's own. The values of other aggregations have buffers alone, whatever a grouping column is
+    called; of a query that Spark 2.3 began, whose values repeat the key, the copy is left out.
     """
     if place.operator.name not in _AGGREGATIONS:
         return ()

@@ -64,7 +64,7 @@ class StoreRows:
         """`key` and `value` are the types of the state's. Raises MalformedRequestError.
 
         keep_deleted: rows whose keys the query drops are not deleted.
-        computed: the columns of the values, instead of those of the state.
+        computed: the columns of the values, in place of the state's columns.
         """
         self._times = row_times(definition, key, value)
         self._computed = computed

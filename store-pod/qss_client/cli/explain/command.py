@@ -34,7 +34,7 @@ def explain(
         bool, typer.Option("--recursive", help="all fields below the field, without descriptions")
     ] = False,
 ) -> None:
-    """Tell what an error code means and what to do, or what a field of the resource is.
+    """Explain an error code and its remedy, or a field of the resource.
 
     Without a topic it lists the codes.
     """

@@ -207,7 +207,7 @@ class _Batch:
     ) -> int:
         """Commits the rows; a small batch carries them. Returns the number of dropped rows.
 
-        `check` is called once all rows were read: what it raises keeps them out of the store.
+        `check` is called once all rows were read: an error of it keeps them out of the store.
         `tell` gets a sentence behind each group of a large batch.
         """
         first = list(islice(groups, 2))

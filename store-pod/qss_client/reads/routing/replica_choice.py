@@ -21,8 +21,8 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
 def newer_of(known: StoreMetadata, found: StoreMetadata) -> StoreMetadata:
     """The newer configuration of each partition: a pod that was cut off tells older ones.
 
-    So do the pods' addresses of the side that is older anywhere; of its pods those stay that have a
-    replica. Of a store that was made again only `found` is true.
+    So do the pods' addresses of the side that is older anywhere; pods of it that have no replica
+    are left out. Of a store that was made again only `found` is true.
     """
     if found.definition.store_id != known.definition.store_id:
         return found

@@ -71,7 +71,7 @@ class CatchUp:
             batch.delete(META, _BEHIND)
 
     def confirmed(self) -> None:
-        """The operator told this process that the replica is in sync, or what it is now."""
+        """The operator told this process that the replica is in sync, or its present state."""
         self._is_confirmed = True
 
     def heard(self, append: Append, log: Log, engine: Engine) -> None:

@@ -51,7 +51,7 @@ class ReplicaHealth:
         return self.failure
 
     def meet_damage(self, error: CorruptionError) -> None:
-        """Notes and keeps what a reader met; a restart forgets it where the disk takes no write."""
+        """Notes and keeps damage that a reader met; on a full disk a restart forgets it."""
         is_new, self.damage = self.damage is None, error  # Each meeting is another object.
         if is_new:
             _LOG.error("partition %s is damaged: %s", self._partition, error.message)

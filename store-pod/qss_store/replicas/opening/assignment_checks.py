@@ -69,8 +69,8 @@ def check_not_older(
     without an assignment knows no configurations.
 
     Or it carries out an older spec than that of `generation`, which the pod has taken, in the same
-    epochs. Only an operator that sees what the pods hold can name a newer epoch; its resource may
-    have been restored to an older state.
+    epochs. Only an operator that sees the pods' configurations can name a newer epoch; its resource
+    may have been restored to an older state.
     """
     if assignment.incarnation not in ("", process):
         raise StaleEpochError(

@@ -37,8 +37,8 @@ class ActiveService:
     def begins_epoch(self) -> bool:
         """Whether this active has not applied its log up to the Barrier of its epoch yet.
 
-        Until then it may lack what the active before it has told. A sole active that stays the
-        only one lacks nothing.
+        Until then it may lack entries that the active before it has acknowledged. A sole active
+        that stays the only one lacks nothing.
         """
         return self._barrier_at is not None and self._changelog.log.applied <= self._barrier_at
 
@@ -85,7 +85,7 @@ class ActiveService:
         """The in-sync followers without which this active would go on.
 
         While the active does not know whether its own volume went back, one of those followers may
-        be the only replica with all that was acknowledged: it is waited for for longer.
+        be the only replica with all acknowledged entries: it gets more time.
         """
         if self._changelog.log.role is not Role.ACTIVE or not self._changelog.may_act:
             return ()

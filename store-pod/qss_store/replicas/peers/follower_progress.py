@@ -155,8 +155,8 @@ class FollowerProgress:
         """The next entries for the pod's replica, the first one also where it is larger.
 
         Without new entries it is a heartbeat, with the watermark. None where the log does not reach
-        back to what the replica needs. `is_acting` tells whether this active may answer for its
-        partition now. Raises CorruptionError where this log is damaged.
+        back to the entries that the replica needs. `is_acting` tells whether this active may answer
+        for its partition now. Raises CorruptionError where this log is damaged.
         """
         follower, log = self._of_epoch()[pod], self._changelog.log
         first = active.send_from(self._peers, log, pod)
@@ -182,8 +182,8 @@ class FollowerProgress:
     def greeted(self, pod: Ordinal, epoch: Epoch, hello: Hello, watermark: LogPoint) -> None:
         """Takes the hello of a pod's replica: it has taken this epoch.
 
-        Raises CorruptionError where this active lacks what an in-sync follower knows to be held by
-        every in-sync replica.
+        Raises CorruptionError where this active lacks entries that, by an in-sync follower, every
+        in-sync replica has held.
         """
         follower = self._of_epoch().get(pod)
         if follower is None or epoch != self._peers.epoch:
@@ -217,7 +217,7 @@ class FollowerProgress:
         self._send_again(pod)
 
     def held(self, pod: Ordinal, result: Held, sent_s: float, lease_s: float) -> None:
-        """A pod's replica acknowledged what was sent to it at `sent_s`, and supports its active."""
+        """A pod's replica acknowledged the entries sent at `sent_s`, and supports its active."""
         follower, log = self._of_epoch().get(pod), self._changelog.log
         if follower is None or result.epoch != self._peers.epoch:
             return
@@ -325,7 +325,7 @@ class FollowerProgress:
             self._refuse(pod, follower, error_of(result.problem))
 
     def failed(self, pod: Ordinal) -> None:
-        """A request to the pod has failed: what arrived of it is not known."""
+        """A request to the pod has failed: nobody knows which entries arrived."""
         follower = self._of_epoch().get(pod)
         if follower is not None:
             follower.is_greeted, follower.rests_until_s = False, float("-inf")

@@ -76,7 +76,7 @@ class FollowerService:
         return None if heard_s is None else self._now_s() - heard_s
 
     def moment(self) -> Moment:
-        """The present moment, which the active sends back: what it sends then is not older."""
+        """The present moment, which the active sends back with entries that are not older."""
         return self._freshness.now(self._now_s())
 
     def _now_s(self) -> float:

@@ -73,7 +73,8 @@ class Volume:
         """Keeps the pod that a volume is of; a full volume does without it.
 
         An older database that the pod itself made is sure, and so is one whose loss was accepted:
-        they change what the volume says. A pod may begin a new one on the volume of another pod.
+        both change the owner that the volume names. A pod may begin a new one on the volume of
+        another pod.
         """
         kept = owner_of(self.path)
         if kept == pod or (kept is not None and not is_sure):
@@ -88,7 +89,7 @@ class Volume:
         return self.database(partition).with_suffix(".retired")
 
     def remove_copies(self) -> None:
-        """Removes what a process left: copies of databases, and databases that were being deleted.
+        """Removes the leftovers of a process: copies of databases, and half-deleted databases.
 
         Blocks.
         """

@@ -128,7 +128,7 @@ class VolumeWatch:
 def full_volume(free: int, total: int, needed: int = 0) -> FullVolume | None:
     """The report of a volume that has too little free space; None where it has enough.
 
-    `needed` bytes are those of the batch that was refused last.
+    `needed`: the bytes of the batch that was refused last.
     """
     if free >= RESERVE_BYTES + needed:
         return None
