@@ -94,7 +94,7 @@ async def test_a_standby_that_has_joined_and_not_applied_its_log_answers_no_read
     """A reader would get "not found" for a row that was committed minutes before."""
     async with held_cluster(tmp_path) as cluster:
         async with joined_behind(cluster, tmp_path / "copy"):
-            with pytest.raises(NotReadyError, match="has yet to apply what"):
+            with pytest.raises(NotReadyError, match="has yet to apply entries"):
                 read_on(cluster, 1)
             (held,) = cluster.pods[1].pod.report().replicas
             assert (held.state, held.answers) == ("opening", False)

@@ -228,11 +228,15 @@ def test_standbys_take_over_from_a_frozen_pod_which_goes_on_at_ctrl_c(qss: Qss) 
         (("move", WORDS, "6", "0"), 3, "NOT_THERE: words has no partition 6; there: 0 to 5"),
         (("move", WORDS, "x", "0"), 2, "a number from 0 to 999999999 is expected, not 'x'"),
         (("move", WORDS, "0", "words-2"), 3, "no pod 'words-2'; there: words-0, words-1,"),
-        (("move", ASLEEP, "0", "0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
+        (
+            ("move", ASLEEP, "0", "0"),
+            1,
+            "NOT_RUNNING: store asleep is not among the running stores",
+        ),
         (("kill", "words-2"), 3, "NOT_THERE: no pod 'words-2' in"),
         (("kill", "words"), 3, "letters-0, letters-1, letters-2"),
         (("freeze", "words-2"), 3, "NOT_THERE: no pod 'words-2' in"),
-        (("kill", "asleep-0"), 1, "NOT_RUNNING: store asleep is not among those that run"),
+        (("kill", "asleep-0"), 1, "NOT_RUNNING: store asleep is not among the running stores"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )

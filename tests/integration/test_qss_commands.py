@@ -284,13 +284,13 @@ def test_up_without_files_starts_what_is_there(qss: Qss) -> None:
 def test_files_that_say_something_else_than_what_runs_are_told_with_what_to_do(qss: Qss) -> None:
     assert qss.up(manifest()).code == 0
     same = qss.up(manifest())
-    assert "to run what the files say" not in same.err
+    assert "to run the stores of the files" not in same.err
     other = qss.up(manifest(stagedBytesMax="64Mi"), manifest("others"))
     assert other.code == 1
     assert f"store {STORE} runs with an older spec" in other.err
-    assert "store others is not among those that run" in other.err
+    assert "store others is not among the running stores" in other.err
     how = f"`qss down --state-dir {qss.state.path}`, then `qss up FILE..."
-    assert f"to run what the files say: {how}" in other.err
+    assert f"to run the stores of the files: {how}" in other.err
 
 
 def test_an_annotation_that_only_the_file_has_is_told_with_what_to_do(qss: Qss) -> None:
@@ -299,7 +299,7 @@ def test_an_annotation_that_only_the_file_has_is_told_with_what_to_do(qss: Qss) 
     assert other.code == 1
     name = "queryablestate.dev/accept-data-loss"
     assert f"store {STORE} runs without the annotations of its file: {name}" in other.err
-    assert "to run what the files say: `qss apply FILE --state-dir" in other.err
+    assert "to run the stores of the files: `qss apply FILE --state-dir" in other.err
 
 
 def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:

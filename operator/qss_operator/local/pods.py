@@ -34,8 +34,8 @@ def check_runs(state: StateDirectory, store: StoreName) -> None:
         )
     if store not in running:
         raise NotRunningError(
-            f"store {store} is not among those that run ({listed(running)}): `qss up` has to be "
-            "started with it"
+            f"store {store} is not among the running stores ({listed(running)}): start `qss up` "
+            "with it"
         )
 
 

@@ -77,7 +77,7 @@ def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> lis
     found, how = [], how_to_apply(state.option)
     for entry in prepared if running else ():
         if entry.stored is None or entry.name not in running:
-            found.append(f"store {entry.name} is not among those that run")
+            found.append(f"store {entry.name} is not among the running stores")
             how = how_to_restart(state.option)
             continue
         if entry.stored["spec"] != entry.resource["spec"]:
@@ -85,7 +85,7 @@ def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> lis
         if changed := _changed_annotations(entry.stored, entry.resource):
             named = ", ".join(changed)
             found.append(f"store {entry.name} runs without the annotations of its file: {named}")
-    return [*found, f"to run what the files say: {how}"] if found else []
+    return [*found, f"to run the stores of the files: {how}"] if found else []
 
 
 def _changed_annotations(stored: dict[str, Any], resource: dict[str, Any]) -> list[str]:

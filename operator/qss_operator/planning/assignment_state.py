@@ -202,7 +202,7 @@ def _retained(observation: Observation) -> UnknownAssignment | None:
     if beyond:
         message = (
             f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
-            f"partitions: set spec.partitions to what the data has, or delete the data"
+            "partitions: set spec.partitions to the number that the data has, or delete the data"
         )
         return UnknownAssignment(reason=RETAINED_VOLUMES_FOUND, message=message)
     return None

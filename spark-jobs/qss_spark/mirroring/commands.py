@@ -111,7 +111,10 @@ def mirror(
     checkpoint = local_directory(checkpoint)
     of_store = (operator is not None, part is not None, writer is not None, keep_deleted, value)
     if file is not None and (store is not None or any(of_store)):
-        raise MalformedRequestError("--file says it for each store: leave out what it has")
+        raise MalformedRequestError(
+            "the file of --file has these options for each store: leave out --store, --operator, "
+            "--part, --writer, --keep-deleted and --value"
+        )
     if store is None and file is None:
         given = (*of_store, once, verify, status, metrics_port is not None)
         if alone := [name for name, is_given in zip(_OF_COPIES, given, strict=True) if is_given]:

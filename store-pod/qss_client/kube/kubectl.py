@@ -289,7 +289,9 @@ def _run(command: list[str]) -> str:
 
 
 def _missing() -> KubectlError:
-    return KubectlError("kubectl is not on the PATH: it is what reaches the cluster from here")
+    return KubectlError(
+        "kubectl is not on the PATH: install it, as it reaches the cluster from here"
+    )
 
 
 def _last_line(text: str) -> str:

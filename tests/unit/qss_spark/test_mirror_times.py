@@ -118,7 +118,7 @@ def test_the_key_of_a_window_has_the_other_columns() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (window(60, size=10), "the state are 10 s long, and those of store words 30 s"),
+        (window(60, size=10), "the state are 10 s long, and the windows of store words 30 s"),
         (window(60.0005), "start 1970-01-01T00:01:00.000500Z: times of a store are whole"),
         (window(-30), "the start 1969-12-31T23:59:30Z"),
     ],

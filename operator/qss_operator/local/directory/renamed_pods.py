@@ -105,7 +105,7 @@ def _guessed(path: Path, store: StoreName, empty: Sequence[str], others: Sequenc
 def _left_aside(path: Path, store: StoreName, others: Sequence[str]) -> str:
     folders = [path / store / one for one in others]
     asides = " && ".join(move(one, aside(path, one)) for one in folders)
-    return f"`{asides}` leaves what no pod has aside"
+    return f"`{asides}` moves folders aside that belong to no pod"
 
 
 def _places(folder: Path, names: Sequence[str]) -> str:

@@ -107,9 +107,9 @@ class _WindowTimes:
         unlike = lengths.filter(pc.not_equal(lengths, self._size_ms))
         if len(unlike):
             raise MalformedRequestError(
-                f"the windows of the state are {shown_duration(unlike[0].as_py())} long, and those "
-                f"of store {self._store} {shown_duration(self._size_ms)}: copy them into a store "
-                "with the windowSize of the query"
+                f"the windows of the state are {shown_duration(unlike[0].as_py())} long, and "
+                f"the windows of store {self._store} {shown_duration(self._size_ms)}: copy them "
+                "into a store with the windowSize of the query"
             )
         return [start]
 

@@ -123,8 +123,8 @@ def _shown(replica: Replica) -> ReadView:
         raise NotReadyError(f"partition {partition} does not serve yet: {why}")
     if replica.lacks_rows:
         raise NotReadyError(
-            f"the standby of partition {partition} has yet to apply what was acknowledged before "
-            "it joined or started: try again, or ask the active"
+            f"the standby of partition {partition} has yet to apply entries that were acknowledged "
+            "before it joined or started: try again, or ask the active"
         )
     return view
 
