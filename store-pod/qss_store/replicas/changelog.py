@@ -1,11 +1,11 @@
 """Keeps one replica's changelog in its engine; `replication.log` has the pure rules."""
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 from msgspec.structs import replace
+from zlib_ng.zlib_ng import crc32
 
 from qss_client.clock import Clock
 from qss_core.errors import CorruptionError, MalformedRequestError
@@ -276,7 +276,7 @@ class Changelog:
     def digest(self, offset: Offset) -> int | None:
         """A checksum of an entry's bytes without its payload; None where the entry is missing."""
         data = self.engine.get(CHANGELOG, encode_offset(offset))
-        return None if data is None else zlib.crc32(data)
+        return None if data is None else crc32(data)
 
     @property
     def durable_end(self) -> Offset:

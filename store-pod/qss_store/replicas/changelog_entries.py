@@ -1,7 +1,8 @@
 """The bytes of changelog entries and their payloads, as a replica's database keeps them."""
 
-import zlib
 from collections.abc import Iterable, Iterator
+
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.model import Offset
 from qss_store.replication import log as logs
@@ -35,9 +36,9 @@ def is_whole(sent: SentEntry) -> bool:
     if len(sent.payload) != payload_size_of(entry):
         return False
     if payload is not None:
-        return zlib.crc32(sent.payload) == payload.checksum
+        return crc32(sent.payload) == payload.checksum
     has_checksum = isinstance(command, Stage) and bool(command.checksum)
-    return not has_checksum or zlib.crc32(sent.payload) == payload_checksum_of(command, b"")
+    return not has_checksum or crc32(sent.payload) == payload_checksum_of(command, b"")
 
 
 def put_entry(batch: Batch, offset: int, data: bytes, payload: bytes | memoryview) -> None:

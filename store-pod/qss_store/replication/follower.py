@@ -5,11 +5,11 @@ comparison of logs of Raft. A follower acknowledges only what it compared with t
 the active's epoch: entries behind these may come from an older active.
 """
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
@@ -143,7 +143,7 @@ def _points_of(append: Append) -> list[LogPoint]:
         except CorruptionError as error:
             raise MalformedRequestError(f"entry {here.offset}: {error.message}") from error
         if head.digest_before is not None:
-            checksum = zlib.crc32(entry.payload)
+            checksum = crc32(entry.payload)
             if (head.payload_bytes, head.payload_checksum) != (len(entry.payload), checksum):
                 raise MalformedRequestError(f"the payload of entry {here.offset} is damaged")
             if head.digest_before != here.digest:

@@ -6,9 +6,10 @@ connection it goes on behind the last frame that it wrote.
 """
 
 import struct
-import zlib
 from collections.abc import Callable
 from io import BufferedIOBase
+
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import CorruptionError
 
@@ -22,7 +23,7 @@ def frame_of(source: BufferedIOBase, size: int) -> memoryview:
     data = frame[_HEAD.size :]
     if source.readinto(data) != size:
         return frame[:0]
-    _HEAD.pack_into(frame, 0, size, zlib.crc32(data))
+    _HEAD.pack_into(frame, 0, size, crc32(data))
     return frame
 
 
@@ -40,7 +41,7 @@ def read_frames(source: BufferedIOBase, write: Callable[[memoryview], object]) -
         if not 0 < size <= FRAME_BYTES_MAX:
             raise CorruptionError(f"a part of a file arrived with a frame of {size} bytes")
         data = buffer[:size]
-        if not _fill(source, data) or zlib.crc32(data) != checksum:
+        if not _fill(source, data) or crc32(data) != checksum:
             raise CorruptionError("a part of a file arrived damaged")
         write(data)
 

@@ -6,9 +6,10 @@ entry's key in a column family of their own, so that a reader of the log can lea
 the rows of all partitions as payload, and each `Commit` those of its own partition.
 """
 
-import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
@@ -187,7 +188,7 @@ def payload_checksum_of(command: Command, payload: bytes | memoryview) -> int:
     """The CRC-32 of a command's payload; a chunk's was computed when the chunk came."""
     if isinstance(command, Stage) and command.checksum:
         return int(command.checksum, 16)
-    return zlib.crc32(payload)
+    return crc32(payload)
 
 
 def entry_of(

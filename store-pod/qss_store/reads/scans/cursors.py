@@ -6,9 +6,10 @@ the last key read + 1, 0 for none (4), the key. A token is the unpadded base64ur
 """
 
 import struct
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import MalformedCursorError, MalformedRequestError
 from qss_core.model import PartitionId, Sequence
@@ -70,7 +71,7 @@ def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str 
         parts.append(_PIECE.pack(piece.partition, piece.sequence, length))
         parts.append(piece.last_key or b"")
     content = b"".join(parts)
-    return encode_base64url(_VERSION + _CRC.pack(zlib.crc32(content)) + content)
+    return encode_base64url(_VERSION + _CRC.pack(crc32(content)) + content)
 
 
 def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
@@ -103,7 +104,7 @@ def _check_content(token: str) -> bytes:
     content = data[head:]
     if data[:1] != _VERSION or len(content) < _DIGEST + 1 + _COUNT.size:
         raise _malformed()
-    if data[1:head] != _CRC.pack(zlib.crc32(content)):
+    if data[1:head] != _CRC.pack(crc32(content)):
         raise _malformed()
     return content
 

@@ -6,12 +6,13 @@ gets the time at which its chunk came, since the time of its batch is unknown be
 """
 
 import asyncio
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple
+
+from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
 from qss_core.formats.values import Format
@@ -219,7 +220,7 @@ class UncommittedRows:
 
     def _over(self, view: ReadView, made: _Made) -> ReadView:
         offsets = ",".join(str(chunk.offset) for chunk in made.state.chunks)
-        told = f"{len(made.state.chunks)}-{zlib.crc32(offsets.encode()):08x}"
+        told = f"{len(made.state.chunks)}-{crc32(offsets.encode()):08x}"
         return view.over(self._snapshot(view.snapshot, made), made.clocks.stream_time, told)
 
     def _snapshot(self, rows: FamilyView, made: _Made) -> FamilyView:
