@@ -22,7 +22,7 @@ from qss_store.storage.commit_rows.commit_writer import (
 )
 from qss_store.storage.commit_rows.row_slices import LateRows
 from qss_store.storage.engine import META, Batch
-from qss_store.storage.placement.row_families import placing_of
+from qss_store.storage.placement.row_families import row_placer_of
 from qss_store.transactions.commands import Commit, LoggedCommand
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Outcome
@@ -170,7 +170,7 @@ class ApplyLoop:
         if plan.replaces:
             await drop_families(engine, families.of_generation(engine.families()))
             families.open(engine)
-        placing = placing_of(parts.views.definition, families, plan, engine)
+        placer = row_placer_of(parts.views.definition, families, plan, engine)
         gate, limits = parts.context.gate, parts.context.slices
-        writer = CommitWriter(engine, families, placing, gate, parts.recent.take, limits)
+        writer = CommitWriter(engine, families, placer, gate, parts.recent.take, limits)
         return await writer.write(offset, plan, batch)

@@ -22,8 +22,8 @@ from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, store_slices
 from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
-from qss_store.storage.placement.placed_rows import Placing
-from qss_store.storage.placement.row_families import placing_of
+from qss_store.storage.placement.placed_rows import RowPlacer
+from qss_store.storage.placement.row_families import row_placer_of
 from qss_store.storage.views.indexed import IndexedView
 from qss_store.storage.views.overlaid import NO_ROWS, GrowingRows, OverlaidView, SortedRows
 from qss_store.storage.views.read_view import ReadView
@@ -151,8 +151,8 @@ class UncommittedRows:
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
-            placing = self._placing(chunk, clocks, after, state, present)
-            if not await self._place(chunk, placing, state, puts):
+            placer = self._placer(chunk, clocks, after, state, present)
+            if not await self._place(chunk, placer, state, puts):
                 return
             clocks = after
         rows = {**before.rows}
@@ -164,7 +164,7 @@ class UncommittedRows:
     async def _place(
         self,
         chunk: StagedChunk,
-        placing: Placing,
+        placer: RowPlacer,
         state: _State,
         puts: _Puts,
     ) -> bool:
@@ -178,9 +178,9 @@ class UncommittedRows:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
         families = self._views.families
         stamp = chunk.wall_time_ms
-        for part in store_slices([payload], state.format, stamp, placing, self._limits):
+        for part in store_slices([payload], state.format, stamp, placer, self._limits):
             if part.keys:
-                for rows in placing.split(part.keys, part.values, part.places):
+                for rows in placer.split(part.keys, part.values, part.places):
                     puts[rows.family].put(rows.keys, rows.values)
                     if rows.family == families.index:
                         self._index_bytes += bytes_of_keys(rows.keys)
@@ -195,14 +195,14 @@ class UncommittedRows:
         view = self._views.view
         return view is not None and self._state(view).follows(state)
 
-    def _placing(
+    def _placer(
         self,
         chunk: StagedChunk,
         before: Clocks,
         after: Clocks,
         state: _State,
         present: "_Beneath",
-    ) -> Placing:
+    ) -> RowPlacer:
         plan = CommitPlan(
             payloads=(),
             default_timestamp_ms=chunk.wall_time_ms,
@@ -214,7 +214,7 @@ class UncommittedRows:
             changes={},
             records=chunk.records,
         )
-        return placing_of(self._views.definition, self._views.families, plan, present)
+        return row_placer_of(self._views.definition, self._views.families, plan, present)
 
     # --- The view
 

@@ -1,7 +1,7 @@
 """Applies a commit to the database of a replica.
 
 1. `replicas.apply.apply_loop` plans the commit with the pure machine, and gives the plan to
-   `commit_writer.CommitWriter`, with a `Placing` and the batch of changed meta rows.
+   `commit_writer.CommitWriter`, with a `RowPlacer` and the batch of changed meta rows.
 2. `row_slices` reads the staged payloads of the plan one after the other, has `placement` choose a
    row key and a family for each row, encodes the rows, and cuts them into slices of limited rows
    and bytes. A write holds the interpreter's lock, so every reader waits for a whole slice.

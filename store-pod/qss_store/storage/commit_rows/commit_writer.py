@@ -23,7 +23,7 @@ from qss_store.storage.commit_rows.row_slices import (
 )
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed_rows import Placing
+from qss_store.storage.placement.placed_rows import RowPlacer
 from qss_store.transactions.commit_plan import CommitPlan
 
 APPLIED = b"applied"
@@ -58,12 +58,12 @@ class CommitWriter:
         self,
         engine: Engine,
         families: ColumnFamilies,
-        placing: Placing,
+        placer: RowPlacer,
         gate: asyncio.Lock,
         decoded: Callable[[Offset], Payload | None],
         limits: SliceLimits,
     ) -> None:
-        """Writes rows in the format of `families`, to the places that `placing` chooses.
+        """Writes rows in the format of `families`, to the places that `placer` chooses.
 
         It holds `gate` meanwhile, so that no other task moves rows or changes their format.
         `decoded` returns the decoded rows of an entry, if they are in memory.
@@ -75,7 +75,7 @@ class CommitWriter:
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source in families.sources(engine.families()):
             self._sources[source.target].append(source.family)
-        self._placing = placing
+        self._placer = placer
         self._gate = gate
 
     async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> LateRows:
@@ -88,7 +88,7 @@ class CommitWriter:
             self._payloads(plan),
             self._format,
             plan.default_timestamp_ms,
-            self._placing,
+            self._placer,
             self._limits,
         )
         expired = hidden = 0
@@ -128,7 +128,7 @@ class CommitWriter:
     def _add_rows(self, batch: Batch, rows: StoreSlice) -> None:
         if not rows.keys:
             return
-        for part in self._placing.split(rows.keys, rows.values, rows.places):
+        for part in self._placer.split(rows.keys, rows.values, rows.places):
             self._engine.create_family(part.family)
             batch.put_rows(part.family, part.keys, part.values)
             # A row is in one family only, so it is deleted from the families of older formats.

@@ -16,7 +16,7 @@ from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.headers import Headers
 from qss_core.formats.values import Format, RowEncoder, encoder_of
 from qss_store.runtime.settings import Settings
-from qss_store.storage.placement.placed_rows import Placing
+from qss_store.storage.placement.placed_rows import RowPlacer
 
 # So many small rows are placed at once: most of the cost is per call, not per row.
 PLACED_ROWS_MAX = 5000
@@ -67,7 +67,7 @@ def store_slices(
     payloads: Iterable[Payload],
     store_format: Format,
     default_timestamp_ms: int,
-    placing: Placing,
+    placer: RowPlacer,
     limits: SliceLimits,
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
@@ -77,7 +77,7 @@ def store_slices(
     encode = encoder_of(store_format)
     for payload in payloads:
         for batch in _batches_of(payload):
-            placed = placing.place(batch)
+            placed = placer.place(batch)
             if placed.expired or placed.hidden:
                 yield StoreSlice(late=LateRows(placed.expired, placed.hidden))
             for at in range(0, placed.rows.num_rows, limits.rows):

@@ -1,9 +1,9 @@
 """Decides which row key and which column family a row of a batch gets.
 
-1. `row_families.placing_of` makes a `Placing` for one commit in one partition, by the store's type:
-   `versions` for a Versioned store, `indexes` for a store type with indexes, segments for windows
-   and sessions, and one family for the rest. `placed_rows` has the protocol and the values between
-   them.
+1. `row_families.row_placer_of` makes a `RowPlacer` for a commit in one partition, by the store's
+   type: `versions` for a Versioned store, `indexes` for a store type with indexes, segments for
+   windows and sessions, and one family for the rest. `placed_rows` has the protocol and the values
+   between them.
 2. `commit_rows.row_slices` calls `place` for some thousand rows: it makes row keys, drops rows of
    expired segments, and counts rows that retention hides. Times come from Arrow columns at once.
 3. `commit_writer` calls `split` for each slice just before the slice is written. It returns rows by

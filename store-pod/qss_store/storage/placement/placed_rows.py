@@ -1,4 +1,4 @@
-"""The types of placed rows, and the ports of placing."""
+"""The types of placed rows, and the ports that place them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Present(Protocol):
         """A family's rows at this moment; the caller closes the view."""
 
 
-class Placing(Protocol):
+class RowPlacer(Protocol):
     """Places the rows of one commit in one partition, in order."""
 
     def place(self, rows: pa.RecordBatch) -> Placed: ...

@@ -16,15 +16,15 @@ from qss_core.formats.segments import Segments
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.indexes import WithIndexRows, values_in
-from qss_store.storage.placement.placed_rows import Placed, Placing, Present, StoreRows
+from qss_store.storage.placement.placed_rows import Placed, Present, RowPlacer, StoreRows
 from qss_store.storage.placement.versions import InVersions
 from qss_store.transactions.commit_plan import CommitPlan
 
 
-def placing_of(
+def row_placer_of(
     definition: StoreDefinition, families: ColumnFamilies, plan: CommitPlan, present: Present
-) -> Placing:
-    """The placing of a commit's rows; versions and indexes read the rows that are `present`."""
+) -> RowPlacer:
+    """The placer of a commit's rows; versions and indexes read the rows that are `present`."""
     if families.index is not None:
         return WithIndexRows(families, values_in(present, families))
     if families.segments is None:

@@ -18,8 +18,8 @@ from qss_core.formats.timed_keys import (
 )
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.placement.placed_rows import Placed, Placing
-from qss_store.storage.placement.row_families import placing_of
+from qss_store.storage.placement.placed_rows import Placed, RowPlacer
+from qss_store.storage.placement.row_families import row_placer_of
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import make_definition
@@ -43,9 +43,9 @@ def window_store(**members: Any) -> StoreDefinition:
     return make_definition(type=StoreType.WINDOW, **given)
 
 
-def placing(definition: StoreDefinition, **plan: Any) -> Placing:
+def placer(definition: StoreDefinition, **plan: Any) -> RowPlacer:
     families = ColumnFamilies.of(definition, 0)
-    return placing_of(definition, families, dataclasses.replace(PLAN, **plan), MemoryEngine())
+    return row_placer_of(definition, families, dataclasses.replace(PLAN, **plan), MemoryEngine())
 
 
 def rows(*starts: int, values: list[bytes | None] | None = None) -> pa.RecordBatch:
@@ -63,7 +63,7 @@ def keys_of(placed: Placed) -> list[WindowKey]:
 
 
 def test_rows_of_a_keyvalue_store_go_as_they_are_into_its_one_family() -> None:
-    rule = placing(make_definition())
+    rule = placer(make_definition())
     batch = rows(1, 2)
     placed = rule.place(batch)
     assert placed.rows is batch
@@ -72,7 +72,7 @@ def test_rows_of_a_keyvalue_store_go_as_they_are_into_its_one_family() -> None:
 
 
 def test_rows_are_split_by_segment_and_keep_their_order() -> None:
-    rule = placing(window_store(), stream_time=14 * MINUTE)
+    rule = placer(window_store(), stream_time=14 * MINUTE)
     starts = (14 * MINUTE, 0, 5 * MINUTE, 1, 14 * MINUTE)
     placed = rule.place(rows(*starts, values=[b"1", b"2", b"3", b"4", b"5"]))
     assert placed.expired == 0
@@ -90,7 +90,7 @@ def test_rows_are_split_by_segment_and_keep_their_order() -> None:
 def test_rows_are_dropped_when_their_segment_is_expired_and_not_before(
     stream_time: int, expired: int
 ) -> None:
-    placed = placing(window_store(), stream_time=stream_time).place(
+    placed = placer(window_store(), stream_time=stream_time).place(
         rows(0, 5 * MINUTE - 1, 5 * MINUTE)
     )
     assert placed.expired == expired
@@ -98,7 +98,7 @@ def test_rows_are_dropped_when_their_segment_is_expired_and_not_before(
 
 
 def test_duplicates_are_numbered_over_all_rows_of_a_commit() -> None:
-    rule = placing(window_store(retain_duplicates=True), puts_before=SEQUENCE_MAX - 2)
+    rule = placer(window_store(retain_duplicates=True), puts_before=SEQUENCE_MAX - 2)
     first = rule.place(rows(0, 0, 0, values=[b"v", None, b"v"]))
     second = rule.place(rows(0, values=[None]))
     third = rule.place(rows(7))
@@ -107,7 +107,7 @@ def test_duplicates_are_numbered_over_all_rows_of_a_commit() -> None:
 
 
 def test_a_row_that_is_dropped_has_its_number_all_the_same() -> None:
-    rule = placing(window_store(retain_duplicates=True), stream_time=60 * MINUTE)
+    rule = placer(window_store(retain_duplicates=True), stream_time=60 * MINUTE)
     placed = rule.place(rows(0, 60 * MINUTE))
     assert (placed.expired, keys_of(placed)) == (1, [(b"k", 60 * MINUTE, 2)])
 
@@ -116,7 +116,7 @@ def test_a_row_that_is_dropped_has_its_number_all_the_same() -> None:
 def test_rows_of_a_live_segment_that_retention_hides_are_counted(
     stream_time: int, hidden: int
 ) -> None:
-    placed = placing(window_store(), stream_time=stream_time).place(rows(0, 1, 5 * MINUTE))
+    placed = placer(window_store(), stream_time=stream_time).place(rows(0, 1, 5 * MINUTE))
     assert (placed.expired, placed.hidden, len(keys_of(placed))) == (0, hidden, 3)
 
 
@@ -124,7 +124,7 @@ def test_rows_of_a_live_segment_that_retention_hides_are_counted(
 def test_a_batch_makes_at_most_four_segments_however_far_its_rows_are_apart(
     retention_ms: int, starts: list[int]
 ) -> None:
-    rule = placing(window_store(retention_ms=retention_ms), stream_time=max(starts))
+    rule = placer(window_store(retention_ms=retention_ms), stream_time=max(starts))
     placed = rule.place(rows(*starts))
     count = placed.rows.num_rows
     parts = rule.split([b""] * count, [None] * count, placed.places)
@@ -173,7 +173,7 @@ def test_versions_that_expire_with_their_batch_go_into_its_first_live_segment() 
     families, engine = ColumnFamilies.of(definition, 0), MemoryEngine()
     families.open(engine)
     plan = dataclasses.replace(PLAN, stream_time_before=3 * MINUTE, stream_time=1000 * MINUTE)
-    rule = placing_of(definition, families, plan, engine)
+    rule = row_placer_of(definition, families, plan, engine)
     minutes = (1, 4, 7, 100, 990, 999)
     times = np.array([minute * MINUTE for minute in minutes])
     parts = rule.split([b"k"] * len(times), [b"v"] * len(times), times)

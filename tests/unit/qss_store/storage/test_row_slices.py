@@ -15,7 +15,7 @@ from qss_store.storage.commit_rows.row_slices import (
 )
 from qss_store.storage.family_names import ColumnFamilies
 from qss_store.storage.placement.placed_rows import StoreRows
-from qss_store.storage.placement.row_families import placing_of
+from qss_store.storage.placement.row_families import row_placer_of
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import make_definition
@@ -57,15 +57,15 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
     families = ColumnFamilies.of(definition, 0)
     data = payload(rows, value_bytes)
     assert (len(data) > PLACED_BYTES_MAX) == (value_bytes > 5)
-    placing = placing_of(definition, families, PLAN, MemoryEngine())
+    placer = row_placer_of(definition, families, PLAN, MemoryEngine())
     limits = slice_limits(Settings(), is_indexed=False)
-    slices = list(store_slices([data, data], Format.Plain, 0, placing, limits))
+    slices = list(store_slices([data, data], Format.Plain, 0, placer, limits))
     seen: dict[tuple[str, bytes], list[int]] = {}
     for one in slices:
         assert one.late.expired == 0
         if not one.keys:
             continue  # It counts the rows that retention hides.
-        parts = placing.split(one.keys, one.values, one.places)
+        parts = placer.split(one.keys, one.values, one.places)
         assert sum(len(part.keys) for part in parts) <= limits.rows
         size = sum(size_of(part) for part in parts)
         assert size <= SLICE_BYTES_MAX or [len(part.keys) for part in parts] == [1]
@@ -89,9 +89,9 @@ def test_a_slice_has_as_many_rows_as_the_setting_says_and_one_at_least(
 ) -> None:
     settings = Settings(slice_rows_max=setting, indexed_slice_rows_max=2 * setting)
     families = ColumnFamilies.of(make_definition(format="Plain"), 0)
-    placing = placing_of(make_definition(format="Plain"), families, PLAN, MemoryEngine())
+    placer = row_placer_of(make_definition(format="Plain"), families, PLAN, MemoryEngine())
     limits = slice_limits(settings, is_indexed=False)
-    slices = list(store_slices([payload(20, 5)], Format.Plain, 0, placing, limits))
+    slices = list(store_slices([payload(20, 5)], Format.Plain, 0, placer, limits))
     assert max(len(one.keys) for one in slices) == rows_max
     assert sum(len(one.keys) for one in slices) == 20
     assert slice_limits(settings, is_indexed=True).rows == max(1, 2 * setting)
