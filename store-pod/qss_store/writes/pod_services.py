@@ -11,10 +11,10 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.report import OperatorWord
-from qss_store.replicas.transfer.receiver import Receiver
+from qss_store.replicas.transfer.learner_copies import LearnerCopies
+from qss_store.replicas.transfer.log_receiver import LogReceiver
 from qss_store.replicas.transfer.row_comparison import RowComparison
 from qss_store.replicas.transfer.senders import Senders
-from qss_store.replicas.transfer.snapshot_copies import SnapshotCopies
 from qss_store.replicas.transfer.snapshots import Snapshots
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.metrics import Metrics
@@ -40,9 +40,9 @@ class PodServices:
     sweeper: Sweeper
     comparison: Comparison
     senders: Senders
-    receiver: Receiver
+    log_receiver: LogReceiver
     snapshots: Snapshots
-    copies: SnapshotCopies
+    copies: LearnerCopies
     row_comparison: RowComparison
     scrubber: Scrubber
 
@@ -61,7 +61,7 @@ def build_pod(
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
     row_comparison = RowComparison(pod.registry, transport, settings)
-    copies = SnapshotCopies(pod, config.directory, transport, settings.replica_timeout_s)
+    copies = LearnerCopies(pod, config.directory, transport, settings.replica_timeout_s)
     return PodServices(
         settings=settings,
         extensions=config.extensions,
@@ -80,7 +80,7 @@ def build_pod(
             settings.replica_timeout_s,
             pod.metrics.replication,
         ),
-        receiver=Receiver(pod.registry, copies, pod.report_feed),
+        log_receiver=LogReceiver(pod.registry, copies, pod.report_feed),
         snapshots=Snapshots(pod, config.directory),
         copies=copies,
         row_comparison=row_comparison,

@@ -57,7 +57,7 @@ class NearPeers(Peers):
 
 async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> bytes:
     """The answer of a pod to a message between replicas. Raises StoreError."""
-    receiver, snapshots = services.receiver, services.snapshots
+    receiver, snapshots = services.log_receiver, services.snapshots
     match path:
         case str() if path == HELLO_PATH:
             return encode_message(await receiver.hello(decode_message(body, HelloRequest)))

@@ -18,7 +18,7 @@ _COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _LOSSES = "operator/qss_operator/planning/losses.py"
 _LOSSES_TEST = "tests/unit/qss_operator/planning/test_losses.py"
-_RECEIVER = f"{_STORE}/replicas/transfer/receiver.py"
+_RECEIVER = f"{_STORE}/replicas/transfer/log_receiver.py"
 
 DAMAGE_PLANTS = (
     Plant.of(

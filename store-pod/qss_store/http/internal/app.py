@@ -32,7 +32,7 @@ def make_internal_app(
         document=DocumentApi(QUERY_ROUTES),
         internal=InternalApi(services, session),
         replication=ReplicationApi(
-            services.receiver, services.snapshots, settings, pod.metrics.replication
+            services.log_receiver, services.snapshots, settings, pod.metrics.replication
         ),
         writers=WritersApi(services.coordinator),
     )

@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 
 from qss_store.http.large_answers import patience
 from qss_store.http.middleware import BodyPace, read_body, takes_memory
-from qss_store.replicas.transfer.receiver import Receiver
+from qss_store.replicas.transfer.log_receiver import LogReceiver
 from qss_store.replicas.transfer.snapshots import Snapshots
 from qss_store.replication.frames import FRAME_BYTES_MAX, frames_bytes
 from qss_store.replication.messages import (
@@ -38,7 +38,7 @@ class ReplicationApi:
 
     def __init__(
         self,
-        receiver: Receiver,
+        receiver: LogReceiver,
         snapshots: Snapshots,
         settings: Settings,
         metrics: ReplicationMetrics,

@@ -40,7 +40,7 @@ _TRIES = 5  # That bring nothing; what was written stays.
 _RETRY_S = 0.2
 
 
-class SnapshotCopies:
+class LearnerCopies:
     """The copies that this pod's learners are making: one of a partition at a time."""
 
     def __init__(self, pod: Pod, volume: Path, transport: Transport, timeout_s: float) -> None:

@@ -10,7 +10,7 @@ from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed
-from qss_store.replicas.transfer.snapshot_copies import SnapshotCopies
+from qss_store.replicas.transfer.learner_copies import LearnerCopies
 from qss_store.replication.follower import Append, StepBack, check_follows
 from qss_store.replication.messages import (
     DIGEST_VERSION,
@@ -32,10 +32,10 @@ from qss_store.storage.views.row_digest import ROWS_MAX, digest_between, parts_o
 _COMPARE_WAIT_S = 2.0  # The wait for a batch that the active has applied.
 
 
-class Receiver:
+class LogReceiver:
     """The followers' side of one pod; a partition that refuses does not stop the others."""
 
-    def __init__(self, registry: Registry, copies: SnapshotCopies, report_feed: ReportFeed) -> None:
+    def __init__(self, registry: Registry, copies: LearnerCopies, report_feed: ReportFeed) -> None:
         """`copies` copies databases for the learners that the logs no longer reach."""
         self._report_feed = report_feed
         self._registry = registry
