@@ -94,9 +94,10 @@ def stranded(
 
     If the pods got this configuration, an empty partition would take the place of the data. While a
     member has not answered, only the pods count that the configuration would take the role from.
-    A learner of this very configuration is not stranded where a member has it, too: the member's
-    replica that cannot be opened is lost, and a person may accept that. A pod without a role is: it
-    may have all rows, and would delete them after the acceptance.
+    A learner of this very configuration is not stranded where a member has it, too. A member's
+    replica that cannot be opened is lost, and a person may accept that. A member without entries
+    has acknowledged none: what the learner has was never synced by all. A pod without a role is
+    stranded: it may have all rows, and would delete them after the acceptance.
     """
     written = {
         claim.pod: claim.configuration for claim in claims if claim.is_open and not claim.is_empty
@@ -104,9 +105,7 @@ def stranded(
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):
-        # A pod that ended before it was told this epoch holds an older one.
-        lost = {one.pod for one in claims if not one.is_open and _leads_to(one, entry)}
-        is_held = not lost.isdisjoint(entry.in_sync)
+        is_held = any(one.pod in entry.in_sync and _has(one, entry) for one in claims)
         known = {
             pod
             for pod, own in written.items()
@@ -118,10 +117,15 @@ def stranded(
     )
 
 
-def _leads_to(claim: Claim, entry: PartitionConfiguration) -> bool:
-    """Whether a pod that is in sync in its configuration may not have been told this one yet."""
+def _has(claim: Claim, entry: PartitionConfiguration) -> bool:
+    """Whether a pod has this configuration.
+
+    Where its replica cannot be opened, it may have ended before it was told: an older one, in which
+    it is in sync, counts, too.
+    """
     held = claim.configuration
-    return held == entry or (held.epoch < entry.epoch and claim.pod in held.in_sync)
+    is_older = held.epoch < entry.epoch and claim.pod in held.in_sync
+    return held == entry or (is_older and not claim.is_open)
 
 
 def told_of_unclear(

@@ -203,10 +203,18 @@ STANDBY_PLANTS = (
     Plant.of(
         "a learner's rows are stranded by what its pod in sync lost",
         "operator/qss_operator/planning/disk_claims.py",
-        "is_held = not lost.isdisjoint(entry.in_sync)\n",
+        "is_held = any(one.pod in entry.in_sync and _has(one, entry) for one in claims)\n",
         "is_held = False\n",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
         "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
+    ),
+    Plant.of(
+        "an entry that nobody acknowledged strands an active without entries",
+        "operator/qss_operator/planning/disk_claims.py",
+        "    return held == entry or (is_older and not claim.is_open)\n",
+        "    return not claim.is_open and (held == entry or is_older)\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries",
     ),
     Plant.of(
         "the rows of a pod without a role are given up with a lost replica",

@@ -344,6 +344,28 @@ def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_o
     assert active in told(world)
 
 
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries(
+    epoch: int,
+) -> None:
+    """The active ended before its own sync, so nobody was told that the entry is durable.
+
+    An empty active of an older epoch was not told who leads: its volume may have been put back.
+    """
+    world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
+    world.settle()
+    active = published(world).active
+    entry = msgspec.structs.replace(published(world), in_sync=(active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held, pod.written = (entry,), {0}
+    world.pods[active].held = (msgspec.structs.replace(entry, epoch=epoch),)
+    world.pods[active].written = set()
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    assert {*known.unclear} == ({P0} if epoch == 1 else set())
+
+
 def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
     """After an accepted loss its whole copy would be deleted, since its role has ended."""
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2)))
