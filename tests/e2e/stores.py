@@ -139,6 +139,29 @@ def pod_of_most_actives(found: Object) -> int:
     return max(set(led), key=led.count)
 
 
+def is_moving(found: Object) -> bool:
+    """Whether replicas move, or wait to."""
+    moving: str = found["status"]["moving"]
+    return moving != "0/0"
+
+
+def until_told(here: Cluster, store: str, reasons: set[str]) -> None:
+    """Waits until there are events about the store with these reasons.
+
+    One that is too many for its minute is written in the next one.
+    """
+    missing = set(reasons)
+
+    def are_told() -> bool:
+        missing.difference_update(told(here, store))
+        return not missing
+
+    try:
+        wait_until(are_told, 70.0)
+    except AssertionError as error:
+        raise AssertionError(f"no event has the reason {sorted(missing)}") from error
+
+
 def told(here: Cluster, store: str) -> set[str]:
     """The reasons of the events about a store."""
     about = (

@@ -20,13 +20,14 @@ from e2e.standby_store import LEASE_S, STORE, Used, make_store
 from e2e.stores import (
     actives_of,
     has_another,
+    is_moving,
     is_observed,
     is_redundant,
     pod_of_most_actives,
     pods_of,
     small_store,
-    told,
     uids_of,
+    until_told,
 )
 from qss_testing.waiting import wait_until
 
@@ -41,7 +42,6 @@ _LEASE_S = LEASE_S
 _HANDED_OVER_S = 2.0
 _ONE_TRY_FAILS = 0.005  # The share of questions to the Service in a drain, roll or scale.
 _FAILED_OVER_S = 1.1 * _LEASE_S + 2.0
-_TOLD_S = 70.0  # An event that is too many for its minute is written in the next one.
 _DRAINED_S = 30.0
 _GIGABYTE = 1_000_000_000
 _NODE_LOST_S = 1.1 * _LEASE_S + 5.0
@@ -166,7 +166,7 @@ def test_standbys_take_over_from_a_process_that_stands_still_or_is_killed(
             )
         finally:
             signal_processes(busiest, signal.SIGCONT)
-    wait_until(lambda: {"FailedOver", "LeftInSync", "Rejoined"} <= told(here, STORE), _TOLD_S)
+    until_told(here, STORE, {"FailedOver", "LeftInSync", "Rejoined"})
 
 
 @pytest.mark.usefixtures("own_bed")
@@ -189,8 +189,7 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -
             scale(pods)
             here.until(f"qss/{STORE}", lambda found: is_observed(found) and is_moving(found))
         wait_until(lambda: len(uids_of(here, STORE)) == 4, 240.0)
-    moves = {"MoveBegun", "MoveDone", "ReplicaRemoved", "Draining"}
-    wait_until(lambda: moves <= told(here, STORE), _TOLD_S)
+    until_told(here, STORE, {"MoveBegun", "MoveDone", "ReplicaRemoved", "Draining"})
 
 
 def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None:
@@ -208,7 +207,7 @@ def test_a_drain_of_each_node_hands_the_actives_over(here: Cluster, used: Used) 
             own = f"--pod-selector=queryablestate.dev/store={STORE}"
             gently = ("--delete-emptydir-data", "--timeout=120s")
             here.kubectl("drain", node, own, *gently, timeout_s=130)
-    wait_until(lambda: "HandedOver" in told(here, STORE), _TOLD_S)
+    until_told(here, STORE, {"HandedOver"})
 
 
 def test_a_drain_with_a_gigabyte_is_short(here: Cluster, client: PodClient, tell: Tell) -> None:
@@ -274,11 +273,6 @@ def start_on(here: Cluster, node: str, *pods: str) -> None:
             wait_until(lambda name=name, uid=uid: has_another(here, STORE, name, uid))  # type: ignore[misc]
             here.until(f"qss/{STORE}", is_redundant)
         assert node_of(here.get("pod", name)) == node
-
-
-def is_moving(found: Object) -> bool:
-    moving: str = found["status"]["moving"]
-    return moving != "0/0"
 
 
 def pods_apart(found: Object) -> tuple[str, ...]:

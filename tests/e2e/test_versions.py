@@ -62,12 +62,13 @@ def deploy(
     charts = {"before": before.chart, "now": CHART}
     with fresh_namespace(cluster, f"{namespace.namespace}-system") as system:
 
-        def run(operator: str, pods: str) -> None:
+        def run(operator: str, pods: str, *options: str) -> None:
             given = Images(store=of_store[pods], operator=of_operator[operator], spark=images.spark)
             watched = {"watch.namespaces": f"{{{namespace.namespace}}}"}
-            install(system, given, values=watched, chart=charts[operator])
+            install(system, given, *options, values=watched, chart=charts[operator])
 
-        run("before", "before")
+        # The CRD of this version may be there, applied by kubectl.
+        run("before", "before", "--force-conflicts")
         yield run
         namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
 
