@@ -20,11 +20,11 @@ from e2e.standby_store import LEASE_S, STORE, Used, make_store
 from e2e.stores import (
     actives_of,
     has_another,
-    is_moving,
     is_observed,
     is_redundant,
     pod_of_most_actives,
     pods_of,
+    says,
     small_store,
     uids_of,
     until_told,
@@ -184,12 +184,20 @@ def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -
     scale: Callable[[int], str] = lambda pods: here.kubectl(  # noqa: E731 it is short.
         "scale", f"qss/{STORE}", f"--replicas={pods}"
     )
+    # Each number is changed in the middle: the new pod has a first replica, or pods are emptied.
+    is_draining = says("ScaleDownBlocked", "Draining")
+    middles = {5: is_in_sync_on(4), 2: is_draining, 3: is_draining, 4: is_observed}
     with used(_HANDED_OVER_S, _ONE_TRY_FAILS):
-        for pods in (5, 2, 3, 4):
+        for pods, is_in_the_middle in middles.items():
             scale(pods)
-            here.until(f"qss/{STORE}", lambda found: is_observed(found) and is_moving(found))
+            here.until(f"qss/{STORE}", is_in_the_middle)
         wait_until(lambda: len(uids_of(here, STORE)) == 4, 240.0)
     until_told(here, STORE, {"MoveBegun", "MoveDone", "ReplicaRemoved", "Draining"})
+
+
+def is_in_sync_on(pod: int) -> Callable[[Object], bool]:
+    """Whether a replica on this pod is in sync."""
+    return lambda found: any(pod in one["inSync"] for one in found["status"]["assignment"])
 
 
 def test_deleted_pods_hand_their_actives_over(here: Cluster, used: Used) -> None:
