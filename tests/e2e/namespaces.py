@@ -20,11 +20,17 @@ def clean(cluster: Cluster) -> None:
             here.helm("uninstall", release, "--wait", "--timeout", "60s")
     for here in found:
         _delete(here)
+    for here in found:
+        cluster.until_gone(f"namespace/{here.namespace}")
 
 
 @contextmanager
 def fresh_namespace(cluster: Cluster, name: str) -> Iterator[Cluster]:
-    """A namespace that takes only restricted pods, while the block runs."""
+    """A namespace that takes only restricted pods, while the block runs.
+
+    Afterwards it is deleted beside the next tests; one of the same name waits until it is gone.
+    """
+    cluster.until_gone(f"namespace/{name}")
     cluster.apply(
         {
             "apiVersion": "v1",
@@ -47,6 +53,4 @@ def _delete(here: Cluster) -> None:
         for store in here.items("qss"):
             with suppress(CommandError):  # The store may be deleted by now.
                 here.patch(f"qss/{store['metadata']['name']}", {"metadata": {"finalizers": None}})
-    here.kubectl(
-        "delete", "namespace", here.namespace, "--ignore-not-found", "--timeout=120s", timeout_s=150
-    )
+    here.kubectl("delete", "namespace", here.namespace, "--ignore-not-found", "--wait=false")
