@@ -18,12 +18,14 @@ from qss_core.wire.replica_reports import ReplicasReport
 class Claim:
     """The configuration that one pod holds of a partition.
 
-    A replica `is_empty` without entries. One that is not `is_open` has files of unknown entries.
+    A replica `is_empty` without entries. One that `has_applied` an entry heard before that every
+    replica in sync had synced it. One that is not `is_open` has files of unknown entries.
     """
 
     pod: Ordinal
     configuration: PartitionConfiguration
     is_empty: bool
+    has_applied: bool = False
     is_open: bool = True
 
 
@@ -48,6 +50,7 @@ def _claims_in(report: ReplicasReport) -> Iterator[Claim]:
             pod=report.ordinal,
             configuration=replica.configuration,
             is_empty=replica.end_offset == 0 and replica.sequence == 0,
+            has_applied=replica.applied_offset > 0,
         )
     for lost in report.lost:
         if lost.configuration is not None:
@@ -96,24 +99,29 @@ def stranded(
     member has not answered, only the pods count that the configuration would take the role from.
     A learner of this very configuration is not stranded where a member has it, too. A member's
     replica that cannot be opened is lost, and a person may accept that. A member without entries
-    has acknowledged none: what the learner has was never synced by all. A pod without a role is
-    stranded: it may have all rows, and would delete them after the acceptance.
+    has acknowledged none, unless the learner has applied some: then the member's volume is an
+    older one. A pod without a role is stranded: it may have all rows, and would delete them after
+    the acceptance.
     """
-    written = {
-        claim.pod: claim.configuration for claim in claims if claim.is_open and not claim.is_empty
-    }
+    written = {claim.pod: claim for claim in claims if claim.is_open and not claim.is_empty}
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):
-        is_held = any(one.pod in entry.in_sync and _has(one, entry) for one in claims)
+        members = [one for one in claims if one.pod in entry.in_sync and _has(one, entry)]
+        is_lost = any(not one.is_open for one in members)
         known = {
             pod
             for pod, own in written.items()
-            if is_held and own == entry and entry.role_of(pod) is not None
+            if own.configuration == entry and entry.role_of(pod) is not None
+            if is_lost or (members and not own.has_applied)
         }
         return tuple(sorted(written.keys() - known))
     return tuple(
-        sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
+        sorted(
+            pod
+            for pod, own in written.items()
+            if own.configuration != entry and entry.role_of(pod) is None
+        )
     )
 
 

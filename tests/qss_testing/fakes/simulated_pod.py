@@ -49,6 +49,7 @@ class SimulatedPod:
     held: tuple[PartitionConfiguration, ...] = ()
     pods_kept: int = 0  # In the assignment on the volume, before this process got one.
     written: set[int] = field(default_factory=set)  # Partitions with entries in this pod.
+    logged: set[int] = field(default_factory=set)  # Partitions with an entry that is not applied.
     state: str = "serving"
     format: str | None = None
     # Rows of older formats in its replicas, by partition.
@@ -119,7 +120,7 @@ class SimulatedPod:
                 role=entry.role_of(self.ordinal) or Role.LEARNER,
                 state="behind" if entry.partition in self.behind else self.state,
                 applied_offset=Offset(2 * (entry.partition in self.written)),
-                end_offset=Offset(2 * (entry.partition in self.written)),
+                end_offset=self._end(entry.partition),
                 sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
                 is_damaged=entry.partition in self.damaged,
@@ -162,6 +163,9 @@ class SimulatedPod:
             volume=self.volume,
             pods_kept=self.pods_kept,
         )
+
+    def _end(self, partition: int) -> Offset:
+        return Offset(2 * (partition in self.written) + (partition in self.logged))
 
     def _completed(self, partition: int) -> Sequence | None:
         completed = self.behind.get(partition)

@@ -203,8 +203,8 @@ STANDBY_PLANTS = (
     Plant.of(
         "a learner's rows are stranded by what its pod in sync lost",
         "operator/qss_operator/planning/disk_claims.py",
-        "is_held = any(one.pod in entry.in_sync and _has(one, entry) for one in claims)\n",
-        "is_held = False\n",
+        "is_lost = any(not one.is_open for one in members)\n",
+        "is_lost = False\n",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
         "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
     ),
@@ -217,10 +217,18 @@ STANDBY_PLANTS = (
         "::test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries",
     ),
     Plant.of(
+        "an active without entries goes on although its learner has applied some",
+        "operator/qss_operator/planning/disk_claims.py",
+        "if is_lost or (members and not own.has_applied)\n",
+        "if members\n",
+        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "::test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries",
+    ),
+    Plant.of(
         "the rows of a pod without a role are given up with a lost replica",
         "operator/qss_operator/planning/disk_claims.py",
-        "if is_held and own == entry and entry.role_of(pod) is not None\n",
-        "if is_held and own == entry\n",
+        "if own.configuration == entry and entry.role_of(pod) is not None\n",
+        "if own.configuration == entry\n",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
         "::test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost",
     ),

@@ -61,8 +61,8 @@ UNLIKE_PLANTS = (
     Plant.of(
         "a learner that cannot be opened strands an empty partition",
         f"{_PLANNING}/disk_claims.py",
-        " for claim in claims if claim.is_open and not claim.is_empty\n",
-        " for claim in claims if not claim.is_empty\n",
+        " for claim in claims if claim.is_open and not claim.is_empty}\n",
+        " for claim in claims if not claim.is_empty}\n",
         f"{_CLAIMS}::test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened",
     ),
     Plant.of(

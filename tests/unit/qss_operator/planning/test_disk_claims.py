@@ -305,10 +305,10 @@ def test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened()
     """Nobody knows whether the files have entries: the in-sync replicas say what there is."""
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
     world.settle()
-    entry = msgspec.structs.replace(published(world), in_sync=(Ordinal(0),), epoch=2)
+    before = published(world)
+    entry = msgspec.structs.replace(before, in_sync=(Ordinal(0),), epoch=2)
     say(world, entry)
-    for pod in world.pods:
-        pod.held = (entry,)
+    world.pods[0].held, world.pods[1].held = (entry,), (before,)
     world.pods[1].lost = {0: "its files are damaged"}
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
@@ -344,13 +344,14 @@ def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_o
     assert active in told(world)
 
 
-@pytest.mark.parametrize("epoch", [1, 2])
+@pytest.mark.parametrize(("epoch", "has_applied"), [(1, False), (2, False), (2, True)])
 def test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries(
-    epoch: int,
+    epoch: int, *, has_applied: bool
 ) -> None:
     """The active ended before its own sync, so nobody was told that the entry is durable.
 
-    An empty active of an older epoch was not told who leads: its volume may have been put back.
+    An empty active of an older epoch was not told who leads: its volume may have been put back. So
+    was that of an active whose learner has applied an entry; the active heard the epoch since then.
     """
     world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
     world.settle()
@@ -358,12 +359,13 @@ def test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entr
     entry = msgspec.structs.replace(published(world), in_sync=(active,), epoch=2)
     say(world, entry)
     for pod in world.pods:
-        pod.held, pod.written = (entry,), {0}
+        pod.held, pod.written = (entry,), {0} if has_applied else set()
+        pod.logged = {0}
     world.pods[active].held = (msgspec.structs.replace(entry, epoch=epoch),)
-    world.pods[active].written = set()
+    world.pods[active].written, world.pods[active].logged = set(), set()
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
-    assert {*known.unclear} == ({P0} if epoch == 1 else set())
+    assert {*known.unclear} == ({P0} if epoch == 1 or has_applied else set())
 
 
 def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
