@@ -100,20 +100,21 @@ def stranded(
     A learner of this very configuration is not stranded where a member has it, too. A member's
     replica that cannot be opened is lost, and a person may accept that. A member without entries
     has acknowledged none, unless the learner has applied some: then the member's volume is an
-    older one. A pod without a role is stranded: it may have all rows, and would delete them after
-    the acceptance.
+    older one, and the learner is stranded. So is a pod without a role: it may have all rows, and
+    would delete them after the acceptance.
     """
     written = {claim.pod: claim for claim in claims if claim.is_open and not claim.is_empty}
     if not written.keys().isdisjoint(entry.in_sync):
         return ()
     if heard.issuperset(entry.in_sync):
         members = [one for one in claims if one.pod in entry.in_sync and _has(one, entry)]
-        is_lost = any(not one.is_open for one in members)
+        # Without entries, by the check above.
+        is_any_open = any(one.is_open and one.pod in entry.in_sync for one in claims)
         known = {
             pod
             for pod, own in written.items()
             if own.configuration == entry and entry.role_of(pod) is not None
-            if is_lost or (members and not own.has_applied)
+            if members and not (own.has_applied and is_any_open)
         }
         return tuple(sorted(written.keys() - known))
     return tuple(

@@ -359,3 +359,15 @@ def restarted_next(world: World) -> list[int]:
     for step in steps:
         world.apply(step)
     return [step.pod.ordinal for step in steps if isinstance(step, RestartPod)]
+
+
+def say(world: World, entry: PartitionConfiguration) -> World:
+    """Writes a configuration into the status, as a person can with kubectl."""
+    status = world.resource.status
+    assert status is not None
+    assignment = tuple(
+        entry if one.partition == entry.partition else one for one in status.assignment or ()
+    )
+    edited = msgspec.structs.replace(status, assignment=assignment)
+    world.resource = replace(world.resource, status=edited)
+    return world

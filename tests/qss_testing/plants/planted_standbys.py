@@ -203,9 +203,9 @@ STANDBY_PLANTS = (
     Plant.of(
         "a learner's rows are stranded by what its pod in sync lost",
         "operator/qss_operator/planning/disk_claims.py",
-        "is_lost = any(not one.is_open for one in members)\n",
-        "is_lost = False\n",
-        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "is_any_open = any(one.is_open and one.pod in entry.in_sync for one in claims)\n",
+        "is_any_open = True\n",
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
         "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
     ),
     Plant.of(
@@ -213,23 +213,31 @@ STANDBY_PLANTS = (
         "operator/qss_operator/planning/disk_claims.py",
         "    return held == entry or (is_older and not claim.is_open)\n",
         "    return not claim.is_open and (held == entry or is_older)\n",
-        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
         "::test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries",
     ),
     Plant.of(
         "an active without entries goes on although its learner has applied some",
         "operator/qss_operator/planning/disk_claims.py",
-        "if is_lost or (members and not own.has_applied)\n",
+        "if members and not (own.has_applied and is_any_open)\n",
         "if members\n",
-        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
         "::test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries",
+    ),
+    Plant.of(
+        "a standby without entries takes over although a learner has applied some",
+        "operator/qss_operator/planning/disk_claims.py",
+        "is_any_open = any(one.is_open and one.pod in entry.in_sync for one in claims)\n",
+        "is_any_open = all(one.is_open for one in members)\n",
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
+        "::test_a_standby_without_entries_takes_over_from_no_lost_active_whose_learner_has_rows",
     ),
     Plant.of(
         "the rows of a pod without a role are given up with a lost replica",
         "operator/qss_operator/planning/disk_claims.py",
         "if own.configuration == entry and entry.role_of(pod) is not None\n",
         "if own.configuration == entry\n",
-        "tests/unit/qss_operator/planning/test_disk_claims.py"
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
         "::test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost",
     ),
     Plant.of(

@@ -63,7 +63,8 @@ UNLIKE_PLANTS = (
         f"{_PLANNING}/disk_claims.py",
         " for claim in claims if claim.is_open and not claim.is_empty}\n",
         " for claim in claims if not claim.is_empty}\n",
-        f"{_CLAIMS}::test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened",
+        "tests/unit/qss_operator/planning/test_stranded_rows.py"
+        "::test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened",
     ),
     Plant.of(
         "a replica that followed its active through an accepted loss is kept for ever",

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
@@ -16,7 +15,6 @@ from qss_operator.planning.assignment_state import (
 )
 from qss_operator.planning.disk_claims import Claim, told_of_unclear
 from qss_operator.planning.model import (
-    AcceptLoss,
     ConditionStatus,
     ConditionType,
     PublishAssignment,
@@ -28,23 +26,12 @@ from qss_testing.fakes.control_world import (
     configuration,
     published,
     resource_of,
+    say,
     spec_of,
     written_store,
 )
 
 P0 = PartitionId(0)
-
-
-def say(world: World, entry: PartitionConfiguration) -> World:
-    """Writes a configuration into the status, as a person can with kubectl."""
-    status = world.resource.status
-    assert status is not None
-    assignment = tuple(
-        entry if one.partition == entry.partition else one for one in status.assignment or ()
-    )
-    edited = msgspec.structs.replace(status, assignment=assignment)
-    world.resource = replace(world.resource, status=edited)
-    return world
 
 
 def hold(world: World, ordinal: int, entry: PartitionConfiguration, *, is_written: bool) -> None:
@@ -299,88 +286,3 @@ def test_a_lost_replica_whose_configuration_differs_in_one_epoch_makes_a_dispute
     assert isinstance(known, KnownAssignment)
     assert "hold different configurations of one epoch" in known.unclear[P0]
     assert goes_on_around_the_first_partition(world)
-
-
-def test_an_empty_partition_is_not_stranded_by_a_learner_that_cannot_be_opened() -> None:
-    """Nobody knows whether the files have entries: the in-sync replicas say what there is."""
-    world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
-    world.settle()
-    before = published(world)
-    entry = msgspec.structs.replace(before, in_sync=(Ordinal(0),), epoch=2)
-    say(world, entry)
-    world.pods[0].held, world.pods[1].held = (entry,), (before,)
-    world.pods[1].lost = {0: "its files are damaged"}
-    known = assess(world.observation())
-    assert isinstance(known, KnownAssignment)
-    assert known.unclear == {}
-
-
-@pytest.mark.parametrize("is_told", [True, False])
-def test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened(
-    is_told: bool,
-) -> None:
-    """The configuration is right, as the pod in sync holds it: a person may accept the loss.
-
-    So it is where that pod ended before it was told the last epoch, and is in sync before it, too.
-    """
-    world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
-    world.settle()
-    active = published(world).active
-    entry = msgspec.structs.replace(published(world), in_sync=(active,), epoch=2)
-    say(world, entry)
-    for pod in world.pods:
-        pod.held, pod.written = (entry,), {0}
-    if not is_told:
-        world.pods[active].held = (msgspec.structs.replace(entry, epoch=1),)
-    world.pods[active].lost = {0: "the write-ahead log has a hole"}
-    known = assess(world.observation())
-    assert isinstance(known, KnownAssignment)
-    assert known.unclear == {}
-    condition = world.status().condition(ConditionType.DEGRADED)
-    assert condition is not None
-    assert condition.reason == NO_IN_SYNC_REPLICA
-    assert "cannot be opened: the write-ahead log has a hole" in condition.message
-    assert "accept-data-loss=0@2" in condition.message
-    assert active in told(world)
-
-
-@pytest.mark.parametrize(("epoch", "has_applied"), [(1, False), (2, False), (2, True)])
-def test_an_entry_that_only_a_learner_has_does_not_strand_an_active_without_entries(
-    epoch: int, *, has_applied: bool
-) -> None:
-    """The active ended before its own sync, so nobody was told that the entry is durable.
-
-    An empty active of an older epoch was not told who leads: its volume may have been put back. So
-    was that of an active whose learner has applied an entry; the active heard the epoch since then.
-    """
-    world = World(resource=resource_of(spec_of(partitions=1, replicas=2, standbys=1)))
-    world.settle()
-    active = published(world).active
-    entry = msgspec.structs.replace(published(world), in_sync=(active,), epoch=2)
-    say(world, entry)
-    for pod in world.pods:
-        pod.held, pod.written = (entry,), {0} if has_applied else set()
-        pod.logged = {0}
-    world.pods[active].held = (msgspec.structs.replace(entry, epoch=epoch),)
-    world.pods[active].written, world.pods[active].logged = set(), set()
-    known = assess(world.observation())
-    assert isinstance(known, KnownAssignment)
-    assert {*known.unclear} == ({P0} if epoch == 1 or has_applied else set())
-
-
-def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
-    """After an accepted loss its whole copy would be deleted, since its role has ended."""
-    world = World(resource=resource_of(spec_of(partitions=1, replicas=2)))
-    world.settle()
-    entry = msgspec.structs.replace(published(world), epoch=2)
-    say(world, entry)
-    (other,) = {0, 1} - {entry.active}
-    for pod in world.pods:
-        pod.held, pod.written = (entry,), {0}
-    world.pods[entry.active].lost = {0: "the write-ahead log has a hole"}
-    known = assess(world.observation())
-    assert isinstance(known, KnownAssignment)
-    assert f"word-counts-{other} holds the data" in known.unclear[P0]
-    assert "with a pod that holds the data as the active in epoch 3" in known.unclear[P0]
-    world.resource = replace(world.resource, accept_data_loss="0@2")
-    assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
