@@ -14,6 +14,7 @@ from qss_bench.loads.load import Load, run_load
 from qss_bench.loads.rows import load, make_keys
 from qss_bench.reads import head
 from qss_bench.report import Figure
+from qss_bench.scans import cpu_s
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import Epoch, Ordinal, StoreSettings
 from qss_testing.pods.pod_process import PodCluster, PodProcess
@@ -24,6 +25,7 @@ _UNLIMITED = 1 << 40
 _RATE = StoreSettings().snapshot_bytes_per_s
 _CONNECTIONS, _IDLE_S, _PAUSE_S = 4, 4.0, 0.002
 _TIMEOUT_S = 300.0
+_RESTING_CPU_S = 0.06  # A second.
 
 
 def measure(directory: Path) -> list[Figure]:
@@ -41,6 +43,7 @@ def measure(directory: Path) -> list[Figure]:
             keys = make_keys(_LOADED_AT_ONCE, seed=seed)
             load(cluster.metadata, keys, rows_per_batch=100_000)
         pod = cluster.pods[0]
+        _rests(pod)  # Compactions of the load would compete with one of the two copies.
         database = pod.volume / "partitions" / "0"
         copied_s = _copied_s(_links_to(database, directory / "links"), directory / "copy")
         alone = _Seeding(cluster, 1)
@@ -154,6 +157,18 @@ def _reads(pod: PodProcess, heads: list[bytes], meanwhile: _Seeding | None = Non
         pause_s=_PAUSE_S,
         meanwhile=meanwhile,
     )
+
+
+def _rests(pod: PodProcess) -> None:
+    """Returns once the pod has used nearly no CPU time for two seconds."""
+    assert pod.process is not None
+    quiet, before_s = 0, cpu_s(pod.process.pid)
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while quiet < 2 and time.monotonic() < deadline_s:
+        time.sleep(1.0)  # noqa: TID251 the CPU time of a second is measured.
+        used_s = cpu_s(pod.process.pid)
+        quiet = quiet + 1 if used_s - before_s < _RESTING_CPU_S else 0
+        before_s = used_s
 
 
 def _links_to(source: Path, target: Path) -> Path:

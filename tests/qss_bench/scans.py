@@ -168,7 +168,7 @@ def _compared(name: str, theirs: _Work, ours: _Work, pod: PodProcess) -> Figure:
     pairs = []
     for _ in range(ROUNDS):
         bare_s = _took_s(theirs, time.thread_time)
-        pairs.append((bare_s, _took_s(ours, lambda: _cpu_s(pid))))
+        pairs.append((bare_s, _took_s(ours, lambda: cpu_s(pid))))
     bare_s, served_s = median(bare for bare, _ in pairs), median(served for _, served in pairs)
     return Figure(
         name=name,
@@ -199,7 +199,7 @@ def _requests(pod: PodProcess, paths: list[str], accept: str) -> Callable[[], No
     return ask
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """CPU time of all threads, from a clock of nanoseconds: /proc/PID/stat counts in 10 ms."""
     files = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(file.read_text().split()[0]) for file in files) / 1e9

@@ -145,6 +145,7 @@ class SnapshotEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The learner needs the snapshot no longer."""
 
     snapshot: str
+    is_installed: bool = False  # The learner follows from the copy: it says hello anew.
 
 
 DIGEST_VERSION = 1  # Replicas of another one say that they cannot be compared.

@@ -69,7 +69,7 @@ async def answer_of_replicas(services: PodServices, path: str, body: bytes) -> b
             part = snapshots.part(decode_message(body, SnapshotPartRequest))
             return b"".join([frame async for frame in part])
         case str() if path == SNAPSHOT_END_PATH:
-            await snapshots.end(decode_message(body, SnapshotEnd).snapshot)
+            await snapshots.end(decode_message(body, SnapshotEnd))
             return encode_message(Done())
         case str() if path == COMPARE_PATH:
             return encode_message(await receiver.compare(decode_message(body, CompareRequest)))

@@ -209,6 +209,14 @@ STANDBY_PLANTS = (
         "::test_data_of_a_learner_is_not_stranded_where_the_replica_in_sync_cannot_be_opened",
     ),
     Plant.of(
+        "an active does not greet a learner that has installed its copy",
+        "store-pod/qss_store/replicas/transfer/snapshots.py",
+        "replica is not None and request.is_installed:\n",
+        "replica is not None and False:\n",
+        "tests/integration/test_learner_snapshots.py"
+        "::test_a_learner_that_has_installed_its_copy_is_greeted_at_once",
+    ),
+    Plant.of(
         "an entry that nobody acknowledged strands an active without entries",
         "operator/qss_operator/planning/disk_claims.py",
         "    return held == entry or (is_older and not claim.is_open)\n",

@@ -93,7 +93,7 @@ class ReplicationApi:
 
     async def snapshot_end(self, request: web.Request) -> web.Response:
         """Deletes a snapshot that its learner has read."""
-        await self._snapshots.end(decode_message(await self._body(request), SnapshotEnd).snapshot)
+        await self._snapshots.end(decode_message(await self._body(request), SnapshotEnd))
         return _response(Done())
 
     async def compare(self, request: web.Request) -> web.Response:

@@ -132,6 +132,13 @@ class FollowerProgress:
         self._peers = active.sent(self._peers, pod, self._changelog.log.end)
         return True
 
+    def installed(self, pod: Ordinal) -> None:
+        """The pod's learner follows from a copy: hello and the first request are due now."""
+        follower = self._of_epoch().get(pod)
+        if follower is not None:
+            follower.is_greeted, follower.not_before_s = False, self._now_s()
+            follower.sent_s = float("-inf")
+
     def is_greeted(self, pod: Ordinal) -> bool:
         """Whether the pod's replica gets entries: it said hello after the last failure."""
         return self._of_epoch()[pod].is_greeted

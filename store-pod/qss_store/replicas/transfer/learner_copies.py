@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
@@ -38,6 +40,12 @@ _PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # The limits of o
 _LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
 _TRIES = 5  # That bring nothing; what was written stays.
 _RETRY_S = 0.2
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    manifest: SnapshotManifest
+    is_installed: bool = False
 
 
 class LearnerCopies:
@@ -79,9 +87,11 @@ class LearnerCopies:
             async with self._slots:
                 before = self._pod.registry.copied_over(configuration)
                 await run_blocking(_begin, path)
-                await self._fetch(configuration, source, path)
-                is_rebuilt = self._had_entries(partition)
-                await self._pod.install(configuration, path, before)
+                async with self._snapshot(configuration, source) as snapshot:
+                    await self._fetch(partition, source, snapshot.manifest, path)
+                    is_rebuilt = self._had_entries(partition)
+                    await self._pod.install(configuration, path, before)
+                    snapshot.is_installed = True
                 self._pod.metrics.replication.copied(is_rebuilt=is_rebuilt)
         except StoreError as error:
             _LOG.warning("partition %s could not be copied: %s", partition, error.message)
@@ -99,17 +109,32 @@ class LearnerCopies:
         replica = registry.replicas.get(partition)
         return partition in registry.unopened.partitions if replica is None else replica.log.end > 0
 
-    async def _fetch(
-        self, configuration: PartitionConfiguration, source: Ordinal, path: Path
-    ) -> None:
+    @asynccontextmanager
+    async def _snapshot(
+        self, configuration: PartitionConfiguration, source: Ordinal
+    ) -> AsyncIterator["_Snapshot"]:
+        """A snapshot of the active's database, which the active deletes after the block."""
         store_id = self._pod.registry.placed().definition.store_id
         request = SnapshotRequest(
             store_id=store_id, sender=self._pod.ordinal, configuration=configuration
         )
         answer = await self._ask(source, SNAPSHOT_PATH, encode_message(request))
-        manifest = decode_message(answer, SnapshotManifest)
+        snapshot = _Snapshot(decode_message(answer, SnapshotManifest))
+        try:
+            yield snapshot
+        finally:
+            end = SnapshotEnd(
+                snapshot=snapshot.manifest.snapshot, is_installed=snapshot.is_installed
+            )
+            try:
+                await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))
+            except StoreError as error:
+                _LOG.debug("the snapshot is deleted later: %s", error.message)
+
+    async def _fetch(
+        self, partition: PartitionId, source: Ordinal, manifest: SnapshotManifest, path: Path
+    ) -> None:
         total = sum(one.size for one in manifest.files)
-        partition = configuration.partition
         _LOG.info("partition %s: %s bytes are copied", partition, total)
         copies, done = self._pod.registry.copies, 0
         ending: asyncio.Task[None] | None = None  # One file is synced while the next one comes.
@@ -133,11 +158,6 @@ class LearnerCopies:
             if ending is not None:
                 await asyncio.gather(ending, return_exceptions=True)
             await run_blocking(_close, opened)
-            end = SnapshotEnd(snapshot=manifest.snapshot)
-            try:
-                await self._ask(source, SNAPSHOT_END_PATH, encode_message(end))
-            except StoreError as error:
-                _LOG.debug("the snapshot is deleted later: %s", error.message)
 
     async def _fetch_file(
         self, source: Ordinal, snapshot: str, file: SnapshotFile, path: Path

@@ -15,6 +15,7 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.frames import FRAME_BYTES_MAX, frame_of
 from qss_store.replication.messages import (
+    SnapshotEnd,
     SnapshotFile,
     SnapshotManifest,
     SnapshotPartRequest,
@@ -137,8 +138,16 @@ class Snapshots:
             raise NotReadyError(_GONE)
         return found
 
-    async def end(self, snapshot: str) -> None:
-        """Deletes a snapshot that its learner has read."""
+    async def end(self, request: SnapshotEnd) -> None:
+        """Deletes a snapshot that its learner has read, and greets a learner that installed it."""
+        held = self._held.get(request.snapshot)
+        replica = None if held is None else self._pod.registry.replicas.get(held.partition)
+        if held is not None and replica is not None and request.is_installed:
+            replica.followers.installed(held.learner)
+            self._pod.send_signal.wake()
+        await self._delete(request.snapshot)
+
+    async def _delete(self, snapshot: str) -> None:
         held = self._held.pop(snapshot, None)
         if held is not None:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
@@ -152,7 +161,7 @@ class Snapshots:
             if now_s - one.used_s > _KEPT_S or (one.partition, one.learner) == (partition, learner)
         ]
         for name in old:
-            await self.end(name)
+            await self._delete(name)
 
     def _now_s(self) -> float:
         return self._pod.clock.monotonic_s()
