@@ -258,7 +258,11 @@ def test_of_two_copies_that_begin_together_the_earlier_one_stays(
         ),
         ({"value_serde": "string"}, "sessions-hdfs", "the store needs value serde json"),
         ({"key_serde": "int64"}, "aggregation-hdfs", "batch 3: the key column k of the state has"),
-        ({**WINDOWS, "window_size_ms": 1000}, "windows-hdfs", "30 s long, and those of store wor"),
+        (
+            {**WINDOWS, "window_size_ms": 1000},
+            "windows-hdfs",
+            "30 s long, and the windows of store wor",
+        ),
         ({**WINDOWS, "window_size_ms": 30_000}, "sessions-hdfs", "is a Window store, and the keys"),
         ({**SESSIONS, "session_gap_ms": 1000}, "windows-hdfs", "is a Session store, and this st"),
         ({**SESSIONS, "session_gap_ms": 90_000}, "sessions-hdfs", "no session is shorter"),
