@@ -71,7 +71,9 @@ await() { # seconds what command...: until the command succeeds
 
 bridge_up() {
   ip link show "$BRIDGE" > /dev/null 2>&1 && return
-  ip link add "$BRIDGE" type bridge
+  # Without an address of its own a bridge takes the lowest one of its ports. It would change with the node of that port, and the other
+  # nodes would send what is for the API server and DNS to the old one for half a minute.
+  ip link add "$BRIDGE" address 02:00:00:00:00:01 type bridge
   ip addr add "$API_ADDRESS/24" dev "$BRIDGE"
   ip link set "$BRIDGE" up
 }
