@@ -181,14 +181,13 @@ def test_two_pods_that_are_deleted_at_once_lose_nothing(here: Cluster, used: Use
 
 
 def test_a_scale_with_changes_of_mind_loses_nothing(here: Cluster, used: Used) -> None:
-    """A batch of all partitions waits for one handover after the other, not for a failover."""
     scale: Callable[[int], str] = lambda pods: here.kubectl(  # noqa: E731 it is short.
         "scale", f"qss/{STORE}", f"--replicas={pods}"
     )
     # Each number is changed in the middle: the new pod has a first replica, or pods are emptied.
     is_draining = says("ScaleDownBlocked", "Draining")
     middles = {5: is_in_sync_on(4), 2: is_draining, 3: is_draining, 4: is_observed}
-    with used(_LEASE_S, _ONE_TRY_FAILS):
+    with used(_HANDED_OVER_S, _ONE_TRY_FAILS):
         for pods, is_in_the_middle in middles.items():
             scale(pods)
             here.until(f"qss/{STORE}", is_in_the_middle)

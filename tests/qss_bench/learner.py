@@ -160,11 +160,12 @@ def _reads(pod: PodProcess, heads: list[bytes], meanwhile: _Seeding | None = Non
 
 
 def _rests(pod: PodProcess) -> None:
-    """Returns once the pod has used nearly no CPU time for two seconds."""
+    """Waits until the pod has used nearly no CPU time for two seconds; it has to by a deadline."""
     assert pod.process is not None
     quiet, before_s = 0, cpu_s(pod.process.pid)
     deadline_s = time.monotonic() + _TIMEOUT_S
-    while quiet < 2 and time.monotonic() < deadline_s:
+    while quiet < 2:
+        assert time.monotonic() < deadline_s, f"the pod computes after {_TIMEOUT_S:.0f} s"
         time.sleep(1.0)  # noqa: TID251 the CPU time of a second is measured.
         used_s = cpu_s(pod.process.pid)
         quiet = quiet + 1 if used_s - before_s < _RESTING_CPU_S else 0
