@@ -112,9 +112,9 @@ class OverloadedError(StoreError):
 
 
 class RequestTimeoutError(StoreError):
-    """The body came too slowly."""
+    """The body came too slowly; the client may send the request again (RFC 9110)."""
 
-    code, http_status = "REQUEST_TIMEOUT", 408
+    code, http_status, retry = "REQUEST_TIMEOUT", 408, Retry.LATER
 
 
 class NotAcceptableError(StoreError):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -217,6 +218,48 @@ async def test_a_slow_body_is_refused(listen: Listen) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
     problem = problem_in(await server.talk(head, b"x"))
     assert (problem["code"], problem["status"]) == ("REQUEST_TIMEOUT", 408)
+
+
+@pytest.mark.parametrize(
+    ("transfer", "parts"),
+    [
+        (b"Content-Length: 100", [b"x" * 100]),
+        (b"Content-Length: 100", [b"x", b"x" * 99]),
+        (b"Transfer-Encoding: chunked", [b"64\r\n" + b"x" * 100 + b"\r\n", b"0\r\n\r\n"]),
+    ],
+)
+async def test_a_body_is_in_time_though_the_pod_looks_at_it_late(
+    transfer: bytes, parts: list[bytes]
+) -> None:
+    """The pod's loop stands still from before the last part until the deadline is over."""
+    *first, last = parts
+    loop = asyncio.get_running_loop()
+
+    def stand_still(client: socket.socket) -> None:
+        client.sendall(last)
+        until = loop.time() + FAST.total_s + FAST.grace_s
+        while loop.time() < until:
+            pass
+
+    async def echo_late(request: web.Request) -> web.Response:
+        while request.content.total_bytes < sum(part.count(b"x") for part in first):
+            await asyncio.sleep(0)
+        loop.call_soon(stand_still, client)
+        return await echo(request)
+
+    app = web.Application()
+    app.router.add_post("/echo", echo_late)
+    runner = await make_runner(app, "127.0.0.1", 0, 1, LISTENER_LIMITS)
+    with socket.create_connection(("127.0.0.1", port_of(runner))) as client:
+        head = b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + transfer + b"\r\n\r\n"
+        client.sendall(head + b"".join(first))
+        client.setblocking(False)
+        answer = b""
+        while part := await asyncio.wait_for(loop.sock_recv(client, 4096), 5):
+            answer += part
+    await runner.cleanup()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"x" * 100)
 
 
 async def test_an_encoded_body_is_refused(listen: Listen) -> None:

@@ -281,24 +281,38 @@ async def read_body(
     chunks: list[bytes] = []
     received = 0
     started = asyncio.get_running_loop().time()
+    deadline = started + min(pace.total_s, pace.grace_s)
+    while chunk := await _next_part(request, received, deadline, pace):
+        received += len(chunk)
+        if received > limit:
+            raise _body_too_large(limit, advice)
+        takes_memory(request, len(chunk))
+        chunks.append(chunk)
+        earned_s = pace.grace_s + received / pace.bytes_per_s_min
+        deadline = started + min(pace.total_s, earned_s)
+    return b"".join(chunks)
+
+
+async def _next_part(
+    request: web.Request, received: int, deadline: float, pace: BodyPace
+) -> bytes:
+    """What came of the body after `received` bytes; nothing at its end. Raises RequestTimeoutError.
+
+    A part that the pod's loop gets to only after the deadline was in time: the pod was late.
+    """
+    body = request.content
     try:
-        async with asyncio.timeout_at(started + min(pace.total_s, pace.grace_s)) as deadline:
-            while chunk := await request.content.readany():
-                received += len(chunk)
-                if received > limit:
-                    raise _body_too_large(limit, advice)
-                takes_memory(request, len(chunk))
-                chunks.append(chunk)
-                earned_s = pace.grace_s + received / pace.bytes_per_s_min
-                deadline.reschedule(started + min(pace.total_s, earned_s))
+        async with asyncio.timeout_at(deadline):
+            return await body.readany()
     except TimeoutError as error:
+        if body.total_bytes > received or body.at_eof():
+            return await body.readany()
         if getattr(request.protocol, "has_broken_body", False):
             raise NotHttpError from error
         raise RequestTimeoutError(
             f"the body came too slowly: {received} bytes; send at least {pace.bytes_per_s_min} "
             f"bytes a second, all within {pace.total_s:g} s"
         ) from error
-    return b"".join(chunks)
 
 
 async def read_json(

@@ -17,6 +17,7 @@ from qss_core.errors import (
     NotPresentError,
     NotReadyError,
     NotUpToBoundError,
+    RequestTimeoutError,
     StoreError,
     UnreachableError,
 )
@@ -34,6 +35,13 @@ def waits(error: StoreError, jitter: float, elapsed_s: float = 0.0) -> list[floa
 def test_what_no_repeat_mends_is_given_up() -> None:
     assert after_failure(KeyNotFoundError("k"), 0, 0.0, 0.0, LIMITS) is None
     assert after_failure(StoreError("?"), 0, 0.0, 0.0, LIMITS) is None
+
+
+def test_a_body_that_came_too_slowly_is_sent_again() -> None:
+    """The client has the whole body before it sends it: the machine or the network paused."""
+    late = RequestTimeoutError("0 bytes")
+    assert after_failure(late, 0, 0.0, 1.0, LIMITS) == RetryAt(0.1, refresh=False)
+    assert after_failure(late, 0, 10.0, 1.0, LIMITS) is None
 
 
 def test_waits_double_up_to_a_bound() -> None:
