@@ -18,6 +18,7 @@ from qss_store.http.middleware import BodyPace, read_body, read_json, shell_midd
 from qss_store.http.server import make_runner
 from qss_store.runtime.metrics import Metrics
 from qss_testing.pods.ports import port_of
+from qss_testing.waiting import wait_until_async
 
 LIMIT = 1000
 FAST = BodyPace(total_s=0.4, grace_s=0.2, bytes_per_s_min=10)
@@ -242,8 +243,8 @@ async def test_a_body_is_in_time_though_the_pod_looks_at_it_late(
             pass
 
     async def echo_late(request: web.Request) -> web.Response:
-        while request.content.total_bytes < sum(part.count(b"x") for part in first):
-            await asyncio.sleep(0)
+        came = sum(part.count(b"x") for part in first)
+        await wait_until_async(lambda: request.content.total_bytes == came)
         loop.call_soon(stand_still, client)
         return await echo(request)
 

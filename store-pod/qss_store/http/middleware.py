@@ -293,9 +293,7 @@ async def read_body(
     return b"".join(chunks)
 
 
-async def _next_part(
-    request: web.Request, received: int, deadline: float, pace: BodyPace
-) -> bytes:
+async def _next_part(request: web.Request, received: int, deadline: float, pace: BodyPace) -> bytes:
     """What came of the body after `received` bytes; nothing at its end. Raises RequestTimeoutError.
 
     A part that the pod's loop gets to only after the deadline was in time: the pod was late.
