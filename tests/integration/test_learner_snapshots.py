@@ -1,18 +1,29 @@
-"""An active makes snapshots of its database for learners, and greets a learner that has a copy."""
+"""An active makes snapshots of its database, and learners copy their files."""
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, NotReadyError
 from qss_core.model import Ordinal
+from qss_store.replicas.transfer.learner_copies import LearnerCopies
 from qss_store.replication.messages import (
+    SNAPSHOT_PATH,
+    Done,
     SnapshotEnd,
+    SnapshotFile,
+    SnapshotManifest,
     SnapshotPartRequest,
     SnapshotRequest,
+    decode_message,
+    encode_message,
 )
-from qss_testing.pods.write_cluster import replica_of, replicated
+from qss_testing.pods.write_cluster import lead, replica_of, replicated
 
 
 async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(
@@ -55,3 +66,52 @@ async def test_a_learner_that_has_installed_its_copy_is_greeted_at_once(tmp_path
         followers.installed(Ordinal(1))
         assert followers.owes_hello(Ordinal(1))
         assert followers.sent_s(Ordinal(1)) == float("-inf")
+
+
+class _Source:
+    """An active with a snapshot of three files, which is gone once two are asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.given_up: list[str] = []
+        self._is_full = asyncio.Event()
+
+    async def post(self, url: str, message: object, kind: type[Any], timeout_s: float) -> Any:
+        raise AssertionError("a copy sends no JSON")
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        if not url.endswith(SNAPSHOT_PATH):
+            return encode_message(Done())
+        files = tuple(SnapshotFile(name=name, size=10) for name in ("a.sst", "b.sst", "c.sst"))
+        return encode_message(SnapshotManifest(snapshot="s", files=files))
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        name = decode_message(body, SnapshotPartRequest).file
+        self.asked.append(name)
+        if len(self.asked) == 2:
+            self._is_full.set()
+            raise NotReadyError("the snapshot is gone")
+        try:
+            await self._is_full.wait()
+            await asyncio.Event().wait()
+        finally:
+            self.given_up.append(name)
+
+
+async def test_a_learner_fetches_two_files_at_a_time_and_gives_up_both(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replicated(tmp_path) as cluster:
+        await lead(cluster, 0, 3, learners=[1])
+        source, pod = _Source(), cluster.pods[1].pod
+        copies = LearnerCopies(pod, tmp_path / "volume", source, 5.0)
+        copies.begin(cluster.configurations[0], Ordinal(0))
+        async with asyncio.timeout(5):
+            await asyncio.gather(*copies.tasks)
+        assert sorted(source.asked) == ["a.sst", "b.sst"]
+        assert source.given_up == source.asked[:1]
+        assert "partition 0 could not be copied: the snapshot is gone" in caplog.text
+        assert pod.registry.copies == {}
+        assert [*(tmp_path / "volume" / "incoming").iterdir()] == []

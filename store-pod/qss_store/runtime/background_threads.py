@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 _NICER, _NICEST = 10, 19
-_THREADS = 4  # The copies that a pod makes at a time, and those that end.
+_THREADS = 8  # Two files of each copy that a pod makes at a time, and those that end.
 
 
 def _give_way() -> None:

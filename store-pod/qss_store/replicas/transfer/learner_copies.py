@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ from qss_store.storage.database_files import (
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 2
+_FILES_AT_ONCE = 2  # One waits for its next part, or for its sync, while the other's bytes come.
 _PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # The limits of one request.
 _LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
 _TRIES = 5  # That bring nothing; what was written stays.
@@ -136,33 +137,32 @@ class LearnerCopies:
     ) -> None:
         total = sum(one.size for one in manifest.files)
         _LOG.info("partition %s: %s bytes are copied", partition, total)
-        copies, done = self._pod.registry.copies, 0
-        ending: asyncio.Task[None] | None = None  # One file is synced while the next one comes.
-        opened: list[CopiedFile] = []
-        try:
-            for file in manifest.files:
+        copies, left, done = self._pod.registry.copies, iter(manifest.files), 0
+
+        async def fetch_files() -> None:
+            nonlocal done
+            for file in left:
+                await self._fetch_file(source, manifest.snapshot, file, path)
+                done += file.size
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
                 )
-                copied = await self._fetch_file(source, manifest.snapshot, file, path)
-                opened.append(copied)
-                before, ending = ending, asyncio.create_task(run_blocking(copied.end))
-                if before is not None:
-                    await before
-                done += file.size
-            if ending is not None:
-                await ending
-            await run_blocking(sync_directory, path)
+
+        copies[partition] = CopyReport(partition=partition, done_bytes=0, total_bytes=total)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_FILES_AT_ONCE):
+                    group.create_task(fetch_files())
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
         finally:
             copies.pop(partition, None)
-            if ending is not None:
-                await asyncio.gather(ending, return_exceptions=True)
-            await run_blocking(_close, opened)
+        await run_blocking(sync_directory, path)
 
     async def _fetch_file(
         self, source: Ordinal, snapshot: str, file: SnapshotFile, path: Path
-    ) -> CopiedFile:
-        """A file with all its bytes; after a failure it goes on behind what it has."""
+    ) -> None:
+        """Copies and syncs a file; after a failure it goes on behind the bytes that it has."""
         if Path(file.name).name != file.name or file.name.startswith("."):
             raise CorruptionError(f"{file.name!r} is no name of a database's file")
         target = CopiedFile(path / file.name)
@@ -180,10 +180,10 @@ class LearnerCopies:
                     if tries == _TRIES:
                         raise
                     await asyncio.sleep(_RETRY_S * 2**tries)
+            await run_blocking(target.end)
         except BaseException:
             await run_blocking(target.close)
             raise
-        return target
 
     async def _fetch_part(
         self, source: Ordinal, snapshot: str, file: SnapshotFile, target: CopiedFile
@@ -221,11 +221,6 @@ class LearnerCopies:
     async def _ask(self, pod: Ordinal, path: str, body: bytes) -> bytes:
         address = self._pod.registry.address(pod)
         return await self._transport.send(f"{address.changelog}/{path}", body, self._timeout_s)
-
-
-def _close(files: Sequence[CopiedFile]) -> None:
-    for file in files:
-        file.close()
 
 
 def _begin(path: Path) -> None:
