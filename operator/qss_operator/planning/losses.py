@@ -147,7 +147,8 @@ def _has_all_completed(
 def may_have_fuller_learner(observation: Observation, entry: PartitionConfiguration) -> bool:
     """Whether a learner may still turn out to have rows: an empty partition has to wait for it.
 
-    Its pod has not answered yet, opens its replicas, or was not told this configuration.
+    Its pod has not answered yet, opens its replicas, or was not told this configuration. A pod
+    whose volume is gone has none, and may wait for an accepted loss itself.
     """
     present = {pod.ordinal for pod in observation.cluster.pods}
     for pod in sorted((set(entry.replicas) - set(entry.in_sync)) & present):
@@ -155,6 +156,8 @@ def may_have_fuller_learner(observation: Observation, entry: PartitionConfigurat
         if report is None:
             if observation.silent_s.get(pod, 0.0) < AWAY_S:
                 return True
+            continue
+        if report.store_id != observation.resource.store_id:
             continue
         cannot_be_told = report.full_volume is not None and report.full_volume.is_full
         if cannot_be_told or any(one.partition == entry.partition for one in report.lost):

@@ -116,8 +116,24 @@ def test_an_emptied_volume_waits_for_learners_before_it_begins_empty() -> None:
     opening = structs.replace(observation.reports[Ordinal(2)], ready=False, replicas=())
     reports = {**observation.reports, Ordinal(2): opening}
     assert may_have_fuller_learner(replace(observation, reports=reports), learner)
-    opened = {**reports, Ordinal(2): structs.replace(opening, ready=True)}
-    assert not may_have_fuller_learner(replace(observation, reports=opened), learner)
+    for seen in (structs.replace(opening, ready=True), structs.replace(opening, store_id=None)):
+        told = {**reports, Ordinal(2): seen}
+        assert not may_have_fuller_learner(replace(observation, reports=told), learner)
+
+
+def test_a_loss_is_accepted_where_every_volume_of_a_store_with_standbys_is_gone() -> None:
+    """Each pod learns a partition whose only replica in sync waits on another such pod."""
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    for pod in world.pods:
+        pod.store_id, pod.held = None, ()
+    world.sent.clear()
+    world.settle()
+    assert {one.in_sync for one in assignment_of(world)} == {(0,), (1,)}
+    accepting(world, ",".join(f"{one.partition}@{one.epoch}" for one in assignment_of(world)))
+    world.settle(50)
+    assert condition(world, ConditionType.DEGRADED)[1] == "DataLost"
+    assert condition(world, ConditionType.READY)[0] == "True"
 
 
 def with_learner(world: World, partition: int) -> PartitionConfiguration:
