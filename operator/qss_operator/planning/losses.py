@@ -100,10 +100,17 @@ def fullest_learner(
 def _gone(observation: Observation, entry: PartitionConfiguration) -> list[LostReplica] | None:
     """The in-sync replicas that cannot be opened, where the others lost their volumes.
 
-    None where an in-sync pod may still have its data.
+    None where an in-sync pod may still have its data. A pod that lost its assignment alone has it,
+    and opens it with the acceptance.
     """
     reports, silent_s = observation.reports, observation.silent_s
-    emptied = {pod for pod in entry.in_sync if pod in reports and reports[pod].store_id is None}
+    emptied = {
+        pod
+        for pod in entry.in_sync
+        if pod in reports
+        and reports[pod].store_id is None
+        and entry.partition not in reports[pod].unassigned
+    }
     lost = {pod: one for pod in entry.in_sync if (one := _lost(reports.get(pod), entry))}
     away = {pod for pod in entry.in_sync if silent_s.get(pod, 0.0) >= AWAY_S and not lost}
     if not (emptied or lost) or set(entry.in_sync) - emptied - lost.keys() - away:
@@ -148,8 +155,12 @@ def may_have_fuller_learner(observation: Observation, entry: PartitionConfigurat
     """Whether a learner may still turn out to have rows: an empty partition has to wait for it.
 
     Its pod has not answered yet, opens its replicas, or was not told this configuration. A pod
-    whose volume is gone has none, and may wait for an accepted loss itself.
+    whose volume is gone has none, and may wait for an accepted loss itself. The partition does not
+    begin empty where its active's volume has a database, and lacks the assignment alone.
     """
+    active = observation.reports.get(entry.active)
+    if active is not None and entry.partition in active.unassigned:
+        return False
     present = {pod.ordinal for pod in observation.cluster.pods}
     for pod in sorted((set(entry.replicas) - set(entry.in_sync)) & present):
         report = observation.reports.get(pod)
@@ -157,7 +168,8 @@ def may_have_fuller_learner(observation: Observation, entry: PartitionConfigurat
             if observation.silent_s.get(pod, 0.0) < AWAY_S:
                 return True
             continue
-        if report.store_id != observation.resource.store_id:
+        is_of_store = report.store_id == observation.resource.store_id
+        if not is_of_store and entry.partition not in report.unassigned:
             continue
         cannot_be_told = report.full_volume is not None and report.full_volume.is_full
         if cannot_be_told or any(one.partition == entry.partition for one in report.lost):

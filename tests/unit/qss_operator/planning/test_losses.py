@@ -192,6 +192,24 @@ def test_a_learner_goes_on_where_the_files_of_another_pod_are_in_the_place_of_th
     assert after.active == entry.replicas[1]
 
 
+@pytest.mark.parametrize("has_database", [True, False])
+def test_no_learner_goes_on_where_the_pod_in_sync_lost_its_assignment_alone(
+    *, has_database: bool
+) -> None:
+    """Its database has every batch, and the pod opens it with the acceptance."""
+    world = running_store()
+    entry = with_learner(world, 1)
+    emptied, learner = world.pods[entry.active], entry.replicas[1]
+    emptied.store_id, emptied.held = None, ()
+    emptied.unassigned = {1} if has_database else set()
+    world.sent.clear()
+    assert ("goes on with" in condition(world, ConditionType.DEGRADED)[2]) != has_database
+    steps = plan(accepting(world, "1@2").observation())
+    led = [step.partitions[1].active for step in steps if isinstance(step, PublishAssignment)]
+    accepted = [step.ordinal for step in steps if isinstance(step, AcceptLoss)]
+    assert (led, accepted) == (([], [entry.active]) if has_database else ([learner], []))
+
+
 def test_a_standby_in_sync_that_is_away_is_told_before_a_loss_is_accepted() -> None:
     """It has all rows, and takes over when it is back."""
     world = World(resource=resource_of(spec_of(partitions=3, replicas=3, standbys=1)))
