@@ -11,7 +11,12 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.losses import accepted_losses, fullest_learner, with_taken_losses
+from qss_operator.planning.losses import (
+    accepted_losses,
+    fullest_learner,
+    may_have_fuller_learner,
+    with_taken_losses,
+)
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
@@ -128,7 +133,7 @@ def _led_by_another(
     if accepted_losses(observation).get(entry.partition) != entry.epoch:
         return None
     learner = fullest_learner(observation, entry)
-    if learner is None:
+    if learner is None or may_have_fuller_learner(observation, entry):
         return None
     pod, _ = learner
     return replace(entry, epoch=_after(entry), active=pod, in_sync=(pod,))
