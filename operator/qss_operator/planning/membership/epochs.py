@@ -172,13 +172,18 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
 
 
 def _able(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
-    """The standbys whose pods answer, and do not say that they have no data or take no entries."""
+    """The standbys whose pods answer, and do not say that they have no data or take no entries.
+
+    A standby that lacks entries that its active has applied has an older volume: it never leads.
+    """
+    active = replica_of(reports, entry.active, entry)
+    least = 0 if active is None else active.applied_offset
     return {
         pod
         for pod in _standbys(entry) - _gone(reports, entry)
         if (report := reports.get(pod)) is not None
         and not any(
-            one.is_stopped
+            one.is_stopped or (one.configuration == entry and one.end_offset < least)
             for one in report.replicas
             if one.configuration.partition == entry.partition
         )

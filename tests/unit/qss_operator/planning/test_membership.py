@@ -387,6 +387,7 @@ def test_a_standby_that_does_not_come_back_is_given_up_beside_an_older_active_wh
     stopped = report(B, is_stopped=True, state="failed")
     assert following(behind, stopped, accepted="0@4") == led_by(A), "it cannot lead"
     assert following(behind, without_data(B), accepted="0@4") == led_by(A)
+    assert following(behind, report(B, end=9), accepted="0@4") == led_by(A), "it is older still"
     opening = report(B, replace(LED_BY_A, epoch=Epoch(3)))
     assert following(behind, opening, accepted="0@4") == LED_BY_A, "it may lead in a moment"
 
