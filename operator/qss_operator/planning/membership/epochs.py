@@ -101,7 +101,8 @@ def _next(
         leaving = _leaving(entry, restart)
         # A damaged active would be the only one left, and the source of copies.
         leaving |= set() if active.has_damage else _stopped(observation.reports, entry)
-    if removed := _gone(observation.reports, entry) | silent | leaving:
+    gone = _without_rows(observation.reports, entry, is_sound=is_sound)
+    if removed := gone | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
@@ -168,6 +169,23 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
         pod
         for pod in _standbys(entry)
         if (report := reports.get(pod)) is not None and has_no_data(report, entry.partition)
+    }
+
+
+def _without_rows(
+    reports: Reports, entry: PartitionConfiguration, *, is_sound: bool
+) -> set[Ordinal]:
+    """The standbys that are `_gone`, but for misplaced ones beside an active that is not sound.
+
+    Their rows are whole on another volume, and the active may lack some of them.
+    """
+    return {
+        pod
+        for pod in _gone(reports, entry)
+        if is_sound
+        or not any(
+            one.is_misplaced for one in reports[pod].lost if one.partition == entry.partition
+        )
     }
 
 

@@ -201,6 +201,9 @@ def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
     assert following(report(A, is_compared=False), without_data(B)) == led_by(A)
     emptied = replace(report(B), store_id=None, replicas=())
     assert following(report(A), emptied) == led_by(A)
+    swapped = LostReplica(partition=P0, error="swapped", is_misplaced=True)
+    whole = replace(report(B), replicas=(), lost=(swapped,))
+    assert following(report(A, state="behind", completed=9), whole) == LED_BY_A
 
 
 def test_an_active_with_a_full_disk_stays_the_active() -> None:
