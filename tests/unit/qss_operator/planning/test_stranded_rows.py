@@ -143,3 +143,32 @@ def test_a_learner_waits_for_another_one_that_may_have_more_rows() -> None:
         known = assess(world.observation())
         assert isinstance(known, KnownAssignment)
         assert [one.active for one in known.partitions] == [active]
+
+
+@pytest.mark.parametrize("completed", [1, 2])
+def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_writes(
+    completed: int,
+) -> None:
+    """The files in sync would be put aside, and an empty partition copied over the learner's."""
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    before = published(world, PartitionId(1))
+    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held = tuple(entry if one == before else one for one in pod.held)
+        pod.written = {0, 1}
+    (learner,) = {*entry.replicas} - {entry.active}
+    world.lagging = {learner}
+    world.pods[entry.active].damaged = {1}
+    world.pods[published(world).active].coordinated = completed
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert "takes no batches any more" in condition.message
+    assert ("write its rows again" in condition.message) == (completed == 2)
+    world.resource = replace(world.resource, accept_data_loss="1@2")
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    accepted = [one.ordinal for one in plan(world.observation()) if isinstance(one, AcceptLoss)]
+    goes_on = (learner, []) if completed == 1 else (entry.active, [entry.active])
+    assert (known.partitions[1].active, accepted) == goes_on
