@@ -13,7 +13,14 @@ from qss_core.model import Epoch, PartitionId
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.messages import encode
 from qss_testing.clients.http import Answer
-from qss_testing.faults.rolled_back import cluster_of, losses, rolled_back, values, write
+from qss_testing.faults.rolled_back import (
+    accept,
+    cluster_of,
+    losses,
+    rolled_back,
+    values,
+    write,
+)
 from qss_testing.pods.write_cluster import WriteCluster
 
 SPOILT = 1
@@ -87,7 +94,9 @@ async def test_what_is_whole_is_served_where_the_loss_of_a_partition_is_accepted
         empty(tmp_path / "0" / "assignment.json")
         shutil.rmtree(tmp_path / "0" / "partitions" / "2")
         held = await cluster.start_pod(0)
+        assert held.pod.report().unassigned == (0, 1)
         (await accept_of_emptied(cluster, SPOILT)).json()
+        assert held.pod.report().unassigned == ()
         assert held.pod.is_ready
         assert cluster.rows(0) == cluster.rows(SPOILT) == {b"k": b"1"}
         assert losses(cluster, SPOILT) == []
@@ -96,6 +105,23 @@ async def test_what_is_whole_is_served_where_the_loss_of_a_partition_is_accepted
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         assert cluster.rows(0) == cluster.rows(SPOILT) == {b"k": b"1"}
+
+
+async def test_a_database_that_cannot_be_opened_is_reported_before_it_is_given_up(
+    tmp_path: Path,
+) -> None:
+    """A learner may have more than what is left in it, and the operator did not know of it."""
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.driver.finish()
+        await cluster.stop_pod(0)
+        empty(tmp_path / "0" / "assignment.json")
+        (tmp_path / "0" / "partitions" / "1" / "CURRENT").write_bytes(b"garbage")
+        held = await cluster.start_pod(0)
+        (await accept_of_emptied(cluster, SPOILT)).problem(503, "NOT_READY")
+        assert [one.partition for one in held.pod.report().lost] == [SPOILT]
+        (await accept(cluster, SPOILT)).json()
+        assert losses(cluster, SPOILT) == [(1, 1, 1)]
 
 
 async def test_files_that_lost_synced_rows_are_missed_without_the_assignment_too(

@@ -84,9 +84,9 @@ def fullest_learner(
     """The pod and report of the learner with the longest log, where in-sync pods lost the data.
 
     It has all but the last entries, so it is better than an empty partition. A replica that cannot
-    be opened may be opened up to its damage, and have more: there the learner needs all batches
-    that were completed. None where it has no entries, or where an in-sync pod may still have its
-    data.
+    be opened may be opened up to its damage, and one that takes no writes has more: there the
+    learner needs all batches that were completed. None where it has no entries, or where an in-sync
+    pod may still have its data.
     """
     learner = _longest_learner(observation, entry)
     lost = None if learner is None else _gone(observation, entry)
@@ -98,13 +98,24 @@ def fullest_learner(
 
 
 def _gone(observation: Observation, entry: PartitionConfiguration) -> list[LostReplica] | None:
-    """The in-sync replicas that cannot be opened, where the others lost their volumes.
+    """The in-sync replicas that do not open or take no writes, where the others have no volume.
 
-    None where an in-sync pod may still have its data.
+    None where an in-sync pod may still have its data. A pod that lost its assignment alone has it,
+    and opens it with the acceptance.
     """
     reports, silent_s = observation.reports, observation.silent_s
-    emptied = {pod for pod in entry.in_sync if pod in reports and reports[pod].store_id is None}
-    lost = {pod: one for pod in entry.in_sync if (one := _lost(reports.get(pod), entry))}
+    emptied = {
+        pod
+        for pod in entry.in_sync
+        if pod in reports
+        and reports[pod].store_id is None
+        and entry.partition not in reports[pod].unassigned
+    }
+    found = {
+        pod: _lost(reports.get(pod), entry) or _unwritable(reports.get(pod), entry)
+        for pod in entry.in_sync
+    }
+    lost = {pod: one for pod, one in found.items() if one is not None}
     away = {pod for pod in entry.in_sync if silent_s.get(pod, 0.0) >= AWAY_S and not lost}
     if not (emptied or lost) or set(entry.in_sync) - emptied - lost.keys() - away:
         return None
@@ -116,6 +127,13 @@ def _lost(report: ReplicasReport | None, entry: PartitionConfiguration) -> LostR
     told = () if report is None else report.lost
     found = (one for one in told if one.partition == entry.partition and not one.is_waiting)
     return next(found, None)
+
+
+def _unwritable(report: ReplicasReport | None, entry: PartitionConfiguration) -> LostReplica | None:
+    """A replica that takes no writes any more: its files are put aside with the acceptance."""
+    if report is None or not _is_damaged(entry, report):
+        return None
+    return LostReplica(partition=entry.partition, error="it takes no writes any more")
 
 
 def _longest_learner(
@@ -147,14 +165,22 @@ def _has_all_completed(
 def may_have_fuller_learner(observation: Observation, entry: PartitionConfiguration) -> bool:
     """Whether a learner may still turn out to have rows: an empty partition has to wait for it.
 
-    Its pod has not answered yet, opens its replicas, or was not told this configuration.
+    Its pod has not answered yet, opens its replicas, or was not told this configuration. A pod
+    whose volume is gone has none, and may wait for an accepted loss itself. The partition does not
+    begin empty where its active's volume has a database, and lacks the assignment alone.
     """
+    active = observation.reports.get(entry.active)
+    if active is not None and entry.partition in active.unassigned:
+        return False
     present = {pod.ordinal for pod in observation.cluster.pods}
     for pod in sorted((set(entry.replicas) - set(entry.in_sync)) & present):
         report = observation.reports.get(pod)
         if report is None:
             if observation.silent_s.get(pod, 0.0) < AWAY_S:
                 return True
+            continue
+        is_of_store = report.store_id == observation.resource.store_id
+        if not is_of_store and entry.partition not in report.unassigned:
             continue
         cannot_be_told = report.full_volume is not None and report.full_volume.is_full
         if cannot_be_told or any(one.partition == entry.partition for one in report.lost):
@@ -335,10 +361,10 @@ def _why_behind_of(
         if replica.configuration.partition != entry.partition:
             continue
         if replica.is_damaged:
-            return (
-                f"on {report.pod} takes no batches any more: {replica.error}; after you accept its "
-                "loss, write its rows again"
-            )
+            why = f"on {report.pod} takes no batches any more: {replica.error}"
+            if fullest_learner(observation, entry) is not None:
+                return why
+            return f"{why}; after you accept its loss, write its rows again"
         if replica.state == _BEHIND:
             return _why_behind(report, replica, replica.completed)
         # Every active has applied the batches that were complete in the round before; a standby

@@ -154,6 +154,8 @@ class ReplicasReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     copies: tuple[CopyReport, ...] = ()
     # The number of pods in the assignment that the volume keeps; 0 after the pod was sent one.
     pods_kept: int = 0
+    # Without an assignment: the partitions of which the volume has a database.
+    unassigned: tuple[PartitionId, ...] = ()
     is_leaving: bool = False  # It was told to stop, and serves until others have taken over.
     # The version of the pod's messages, which is a header on the wire: the operator sets it.
     message_version: int = MESSAGE_VERSION

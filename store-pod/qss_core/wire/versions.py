@@ -39,7 +39,7 @@ _SINCE_2: dict[type[Struct], tuple[str, ...]] = {
         *("is_damaged", "is_stopped", "lacks_lease", "misses_active", "silent", "unlike"),
         "waits_for_lease",
     ),
-    ReplicasReport: ("copies", "full_volume", "is_leaving", "pods_kept", "volume"),
+    ReplicasReport: ("copies", "full_volume", "is_leaving", "pods_kept", "unassigned", "volume"),
     SequencesAnswer: ("forgotten", "writer_epoch"),
     SequencesRequest: ("forgotten", "writer_epoch"),
     StoreAssignment: ("generation", "incarnation", "resource_uid"),

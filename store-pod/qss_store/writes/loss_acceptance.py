@@ -12,7 +12,7 @@ import logging
 import msgspec
 
 from qss_core.errors import CorruptionError, NotReadyError
-from qss_core.model import PartitionId, Sequence
+from qss_core.model import PartitionId, Sequence, StoreAssignment
 from qss_core.positions import Position
 from qss_core.wire.losses import AcceptLossRequest, BatchesHeld
 from qss_core.wire.messages import Decision
@@ -43,15 +43,12 @@ class LossAcceptance:
 
         Raises WrongStoreError, StaleEpochError where the partition has another epoch than the
         person named, and UnreachableError or NotReadyError where a needed pod does not answer.
+        Raises NotReadyError also where a volume without its assignment has a database of the
+        partition that cannot be opened: a learner may have more than what is left in it.
         """
         async with self._accepting:
             if request.assignment is not None and self._pod.registry.assignment is None:
-                _LOG.error(
-                    "the volume lost its assignment: the data of partitions that it does not hold "
-                    "is lost"
-                )
-                await self._pod.assign(request.assignment, is_emptied=True)
-                await self._comparison.first()
+                await self._take_assignment(request.assignment, request.partition)
             self._check(request)
             replica = self._pod.registry.replicas.get(request.partition)
             if replica is not None and isinstance(replica.failure, CorruptionError):
@@ -69,6 +66,19 @@ class LossAcceptance:
             self._pod.registry.completion.lacking.pop(request.partition, None)
             await self._comparison.look()
             await self._pod.report_feed.tell()
+
+    async def _take_assignment(self, assignment: StoreAssignment, accepted: PartitionId) -> None:
+        _LOG.error(
+            "the volume lost its assignment: the data of partitions that it does not hold is lost"
+        )
+        had_database = accepted in self._pod.report().unassigned
+        await self._pod.assign(assignment, is_emptied=True)
+        await self._comparison.first()
+        if had_database and self._pod.registry.unopened.is_lost(accepted):
+            raise NotReadyError(
+                f"the database of partition {accepted} cannot be opened, as the pod reports now: "
+                "the operator accepts its loss anew, or has a learner go on"
+            )
 
     async def _take(
         self, replica: Replica, request: AcceptLossRequest, *, is_salvaged: bool

@@ -48,6 +48,7 @@ class SimulatedPod:
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
     pods_kept: int = 0  # In the assignment on the volume, before this process got one.
+    unassigned: set[int] = field(default_factory=set)  # Databases beside a lost assignment.
     written: set[int] = field(default_factory=set)  # Partitions with entries in this pod.
     logged: set[int] = field(default_factory=set)  # Partitions with an entry that is not applied.
     state: str = "serving"
@@ -162,6 +163,9 @@ class SimulatedPod:
             full_volume=self.full_volume,
             volume=self.volume,
             pods_kept=self.pods_kept,
+            unassigned=()
+            if self.store_id is not None
+            else tuple(PartitionId(one) for one in sorted(self.unassigned)),
         )
 
     def _end(self, partition: int) -> Offset:

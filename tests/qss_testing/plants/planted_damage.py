@@ -18,6 +18,7 @@ _COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _LOSSES = "operator/qss_operator/planning/losses.py"
 _LOSSES_TEST = "tests/unit/qss_operator/planning/test_losses.py"
+_STRANDED_TEST = "tests/unit/qss_operator/planning/test_stranded_rows.py"
 _RECEIVER = f"{_STORE}/replicas/transfer/log_receiver.py"
 
 DAMAGE_PLANTS = (
@@ -294,6 +295,52 @@ DAMAGE_PLANTS = (
         "    return replace(entry, epoch=Epoch(entry.epoch + 1)) if taken else entry\n",
         "    return entry\n",
         f"{_LOSSES_TEST}::test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch",
+    ),
+    Plant.of(
+        "an accepted loss waits for a learner whose volume is gone",
+        _LOSSES,
+        "        if not is_of_store and entry.partition not in report.unassigned:\n"
+        "            continue\n",
+        "",
+        f"{_LOSSES_TEST}::test_a_loss_is_accepted_where_every_volume_of_a_store_with_standbys_"
+        "is_gone",
+    ),
+    Plant.of(
+        "a learner takes over from a volume that lacks its assignment alone",
+        _LOSSES,
+        "        and entry.partition not in reports[pod].unassigned\n",
+        "",
+        f"{_LOSSES_TEST}::test_no_learner_goes_on_where_the_pod_in_sync_lost_its_assignment_alone",
+    ),
+    Plant.of(
+        "a learner with all batches gives way to a replica that takes no writes",
+        _LOSSES,
+        "_lost(reports.get(pod), entry) or _unwritable(reports.get(pod), entry)",
+        "_lost(reports.get(pod), entry)",
+        f"{_STRANDED_TEST}::test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_"
+        "takes_no_writes",
+    ),
+    Plant.of(
+        "a learner takes over before another one has told its log",
+        f"{_MEMBERSHIP}/epochs.py",
+        " or may_have_fuller_learner(observation, entry):\n",
+        ":\n",
+        f"{_STRANDED_TEST}::test_a_learner_waits_for_another_one_that_may_have_more_rows",
+    ),
+    Plant.of(
+        "an accepted loss keeps a standby that is older than its active",
+        f"{_MEMBERSHIP}/epochs.py",
+        "one.is_stopped or (one.configuration == entry and one.end_offset < least)",
+        "one.is_stopped",
+        f"{_PLANNER}::test_a_standby_that_does_not_come_back_is_given_up_beside_an_older_active_"
+        "when_accepted",
+    ),
+    Plant.of(
+        "a misplaced standby leaves an active that is behind",
+        f"{_MEMBERSHIP}/epochs.py",
+        "        if is_sound\n",
+        "        if True\n",
+        f"{_PLANNER}::test_a_standby_without_data_leaves_the_in_sync_set_at_once",
     ),
 )
 

@@ -257,6 +257,14 @@ STANDBY_PLANTS = (
         "::test_a_learner_goes_on_after_a_loss_where_it_has_all_that_was_completed",
     ),
     Plant.of(
+        "an empty pod of learners waits for pods that are silent",
+        f"{_MEMBERSHIP}/creation.py",
+        "        if not all(\n            replica_of(",
+        "        if True or not all(\n            replica_of(",
+        "tests/unit/qss_operator/planning/test_plan.py"
+        "::test_an_empty_pod_of_learners_is_told_while_another_pod_is_silent",
+    ),
+    Plant.of(
         "a lost replica ends the creation of a store",
         "operator/qss_operator/planning/status.py",
         "(is_new or not _volume_trouble(observation, known))",

@@ -11,7 +11,12 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.losses import accepted_losses, fullest_learner, with_taken_losses
+from qss_operator.planning.losses import (
+    accepted_losses,
+    fullest_learner,
+    may_have_fuller_learner,
+    with_taken_losses,
+)
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,
@@ -96,7 +101,8 @@ def _next(
         leaving = _leaving(entry, restart)
         # A damaged active would be the only one left, and the source of copies.
         leaving |= set() if active.has_damage else _stopped(observation.reports, entry)
-    if removed := _gone(observation.reports, entry) | silent | leaving:
+    gone = _without_rows(observation.reports, entry, is_sound=is_sound)
+    if removed := gone | silent | leaving:
         left = tuple(pod for pod in entry.in_sync if pod not in removed)
         return replace(entry, epoch=_after(entry), in_sync=left)
     # An active that has started again may not act in its epoch: it does not know what it sent.
@@ -128,7 +134,7 @@ def _led_by_another(
     if accepted_losses(observation).get(entry.partition) != entry.epoch:
         return None
     learner = fullest_learner(observation, entry)
-    if learner is None:
+    if learner is None or may_have_fuller_learner(observation, entry):
         return None
     pod, _ = learner
     return replace(entry, epoch=_after(entry), active=pod, in_sync=(pod,))
@@ -166,14 +172,36 @@ def _gone(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
     }
 
 
+def _without_rows(
+    reports: Reports, entry: PartitionConfiguration, *, is_sound: bool
+) -> set[Ordinal]:
+    """The standbys that are `_gone`, but for misplaced ones beside an active that is not sound.
+
+    Their rows are whole on another volume, and the active may lack some of them.
+    """
+    return {
+        pod
+        for pod in _gone(reports, entry)
+        if is_sound
+        or not any(
+            one.is_misplaced for one in reports[pod].lost if one.partition == entry.partition
+        )
+    }
+
+
 def _able(reports: Reports, entry: PartitionConfiguration) -> set[Ordinal]:
-    """The standbys whose pods answer, and do not say that they have no data or take no entries."""
+    """The standbys whose pods answer, and do not say that they have no data or take no entries.
+
+    A standby that lacks entries that its active has applied has an older volume: it never leads.
+    """
+    active = replica_of(reports, entry.active, entry)
+    least = 0 if active is None else active.applied_offset
     return {
         pod
         for pod in _standbys(entry) - _gone(reports, entry)
         if (report := reports.get(pod)) is not None
         and not any(
-            one.is_stopped
+            one.is_stopped or (one.configuration == entry and one.end_offset < least)
             for one in report.replicas
             if one.configuration.partition == entry.partition
         )

@@ -116,8 +116,24 @@ def test_an_emptied_volume_waits_for_learners_before_it_begins_empty() -> None:
     opening = structs.replace(observation.reports[Ordinal(2)], ready=False, replicas=())
     reports = {**observation.reports, Ordinal(2): opening}
     assert may_have_fuller_learner(replace(observation, reports=reports), learner)
-    opened = {**reports, Ordinal(2): structs.replace(opening, ready=True)}
-    assert not may_have_fuller_learner(replace(observation, reports=opened), learner)
+    for seen in (structs.replace(opening, ready=True), structs.replace(opening, store_id=None)):
+        told = {**reports, Ordinal(2): seen}
+        assert not may_have_fuller_learner(replace(observation, reports=told), learner)
+
+
+def test_a_loss_is_accepted_where_every_volume_of_a_store_with_standbys_is_gone() -> None:
+    """Each pod learns a partition whose only replica in sync waits on another such pod."""
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    for pod in world.pods:
+        pod.store_id, pod.held = None, ()
+    world.sent.clear()
+    world.settle()
+    assert {one.in_sync for one in assignment_of(world)} == {(0,), (1,)}
+    accepting(world, ",".join(f"{one.partition}@{one.epoch}" for one in assignment_of(world)))
+    world.settle(50)
+    assert condition(world, ConditionType.DEGRADED)[1] == "DataLost"
+    assert condition(world, ConditionType.READY)[0] == "True"
 
 
 def with_learner(world: World, partition: int) -> PartitionConfiguration:
@@ -174,6 +190,24 @@ def test_a_learner_goes_on_where_the_files_of_another_pod_are_in_the_place_of_th
     steps = plan(accepting(world, "1@2").observation())
     (after,) = [step.partitions[1] for step in steps if isinstance(step, PublishAssignment)]
     assert after.active == entry.replicas[1]
+
+
+@pytest.mark.parametrize("has_database", [True, False])
+def test_no_learner_goes_on_where_the_pod_in_sync_lost_its_assignment_alone(
+    *, has_database: bool
+) -> None:
+    """Its database has every batch, and the pod opens it with the acceptance."""
+    world = running_store()
+    entry = with_learner(world, 1)
+    emptied, learner = world.pods[entry.active], entry.replicas[1]
+    emptied.store_id, emptied.held = None, ()
+    emptied.unassigned = {1} if has_database else set()
+    world.sent.clear()
+    assert ("goes on with" in condition(world, ConditionType.DEGRADED)[2]) != has_database
+    steps = plan(accepting(world, "1@2").observation())
+    led = [step.partitions[1].active for step in steps if isinstance(step, PublishAssignment)]
+    accepted = [step.ordinal for step in steps if isinstance(step, AcceptLoss)]
+    assert (led, accepted) == (([], [entry.active]) if has_database else ([learner], []))
 
 
 def test_a_standby_in_sync_that_is_away_is_told_before_a_loss_is_accepted() -> None:

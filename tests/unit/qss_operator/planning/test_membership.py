@@ -201,6 +201,9 @@ def test_a_standby_without_data_leaves_the_in_sync_set_at_once() -> None:
     assert following(report(A, is_compared=False), without_data(B)) == led_by(A)
     emptied = replace(report(B), store_id=None, replicas=())
     assert following(report(A), emptied) == led_by(A)
+    swapped = LostReplica(partition=P0, error="swapped", is_misplaced=True)
+    whole = replace(report(B), replicas=(), lost=(swapped,))
+    assert following(report(A, state="behind", completed=9), whole) == LED_BY_A
 
 
 def test_an_active_with_a_full_disk_stays_the_active() -> None:
@@ -387,6 +390,7 @@ def test_a_standby_that_does_not_come_back_is_given_up_beside_an_older_active_wh
     stopped = report(B, is_stopped=True, state="failed")
     assert following(behind, stopped, accepted="0@4") == led_by(A), "it cannot lead"
     assert following(behind, without_data(B), accepted="0@4") == led_by(A)
+    assert following(behind, report(B, end=9), accepted="0@4") == led_by(A), "it is older still"
     opening = report(B, replace(LED_BY_A, epoch=Epoch(3)))
     assert following(behind, opening, accepted="0@4") == LED_BY_A, "it may lead in a moment"
 

@@ -19,7 +19,16 @@ from qss_operator.planning.assignment_state import (
 from qss_operator.planning.model import PublishAssignment, SendAssignment, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import starting_status, stopped_status
-from qss_testing.fakes.control_world import NOW, UID, World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import (
+    NOW,
+    UID,
+    World,
+    configuration,
+    published,
+    resource_of,
+    say,
+    spec_of,
+)
 
 OLDER = StoreId("another-store")
 
@@ -227,6 +236,25 @@ def test_volumes_that_cannot_be_looked_into_are_waited_for_before_a_first_assign
     world.pods[1].is_reachable = True
     world.settle()
     assert world.status().assigned == "6/6"
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_empty_pod_of_learners_is_told_while_another_pod_is_silent(epoch: int) -> None:
+    """Its partitions have one copy until then. One in sync of an older epoch may not know all."""
+    spec = spec_of(partitions=1, replicas=3, standbys=2)
+    world = World(resource=resource_of(spec), are_volumes_opaque=True)
+    world.settle()
+    before = published(world)
+    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held, pod.written = (entry,), {0}
+    world.pods[entry.active].held = (msgspec.structs.replace(entry, epoch=epoch),)
+    empty, silent = sorted({*entry.replicas} - {entry.active})
+    world.pods[empty].store_id, world.pods[empty].held = None, ()
+    world.pods[silent].is_reachable = False
+    told = [step.ordinal for step in plan(world.observation()) if isinstance(step, SendAssignment)]
+    assert (empty in told) == (epoch == 2)
 
 
 def foreign_volumes(adopt: str | None = None) -> World:

@@ -122,3 +122,53 @@ def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_i
     assert "with a pod that holds the data as the active in epoch 3" in known.unclear[P0]
     world.resource = replace(world.resource, accept_data_loss="0@2")
     assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
+
+
+def test_a_learner_waits_for_another_one_that_may_have_more_rows() -> None:
+    """The learner with the longest log goes on; a pod that starts has not told its log yet."""
+    world = World(resource=resource_of(spec_of(partitions=1, replicas=3, standbys=2)))
+    world.settle()
+    before = published(world)
+    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held, pod.written = (entry,), {0}
+    emptied = world.pods[entry.active]
+    emptied.store_id, emptied.held = None, ()
+    learner, other = sorted({*entry.replicas} - {entry.active})
+    world.pods[other].is_reachable = False
+    world.resource = replace(world.resource, accept_data_loss="0@2")
+    for silent_s, active in ((0.0, entry.active), (30.0, learner)):
+        world.silent_s = {other: silent_s}
+        known = assess(world.observation())
+        assert isinstance(known, KnownAssignment)
+        assert [one.active for one in known.partitions] == [active]
+
+
+@pytest.mark.parametrize("completed", [1, 2])
+def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_writes(
+    completed: int,
+) -> None:
+    """The files in sync would be put aside, and an empty partition copied over the learner's."""
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    before = published(world, PartitionId(1))
+    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held = tuple(entry if one == before else one for one in pod.held)
+        pod.written = {0, 1}
+    (learner,) = {*entry.replicas} - {entry.active}
+    world.lagging = {learner}
+    world.pods[entry.active].damaged = {1}
+    world.pods[published(world).active].coordinated = completed
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert "takes no batches any more" in condition.message
+    assert ("write its rows again" in condition.message) == (completed == 2)
+    world.resource = replace(world.resource, accept_data_loss="1@2")
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    accepted = [one.ordinal for one in plan(world.observation()) if isinstance(one, AcceptLoss)]
+    goes_on = (learner, []) if completed == 1 else (entry.active, [entry.active])
+    assert (known.partitions[1].active, accepted) == goes_on
