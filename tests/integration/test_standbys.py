@@ -171,6 +171,19 @@ async def test_an_active_needs_the_lease_of_a_learner_that_counts(tmp_path: Path
         await wait_until_async(lambda: not replica_of(cluster, 0).acting.is_acting)
 
 
+async def test_a_learner_whose_pod_is_gone_has_not_caught_up(tmp_path: Path) -> None:
+    """It may come back with an empty volume; the operator would count that one as in sync."""
+    async with replicated(tmp_path) as cluster:
+        await lead(cluster, 0, 3, learners=[1])
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        await cluster.stop_pod(1)
+        await wait_until_async(lambda: report().replicas[0].caught_up == ())
+        await cluster.start_pod(1)
+        await cluster.assign(cluster.configurations)
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+
+
 async def test_a_copy_replaces_no_learner_that_has_acknowledged_entries_meanwhile(
     tmp_path: Path,
 ) -> None:

@@ -303,12 +303,16 @@ class FollowerProgress:
             self._changelog.pin = None
 
     def caught_up(self) -> tuple[Ordinal, ...]:
-        """The learners that the operator may take into the in-sync set of this epoch."""
+        """The learners that the operator may take into the in-sync set of this epoch.
+
+        Not one whose pod failed since it said hello: it may come back with another volume.
+        """
         followers, log = self._of_epoch(), self._changelog.log
         return tuple(
             pod
             for pod, counted_at in sorted(self._counted.items())
-            if followers[pod].lost is None
+            if followers[pod].is_greeted
+            and followers[pod].lost is None
             and not followers[pod].needs_copy
             and active.is_caught_up(log, pod, counted_at)
         )
