@@ -1,6 +1,5 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,8 +38,6 @@ from qss_store.replicas.report import ReportFeed, report_of
 from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.volume_watch import VolumeWatch
-
-_LOG = logging.getLogger(__name__)
 
 
 class Registry:
