@@ -18,7 +18,7 @@ from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports,
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
-from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
+from qss_operator.planning.annotations import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_testing.fakes.control_world import resource_of
 from qss_testing.fakes.simulated_pod import STORE
