@@ -258,7 +258,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a lost replica ends the creation of a store",
-        "operator/qss_operator/planning/status.py",
+        "operator/qss_operator/planning/findings/conditions.py",
         "(is_new or not _volume_trouble(observation, known))",
         "not _volume_trouble(observation, known)",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
