@@ -113,6 +113,21 @@ def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[Pod
     ]
 
 
+def empty_while_others_are_silent(observation: Observation) -> list[PodState]:
+    """Empty pods of an assignment of which a pod is silent: that one may have ended the creation.
+
+    Then an empty volume is a loss, and would be filled as if it were new.
+    """
+    status, pods = observation.resource.status, observation.cluster.pods
+    if status is None or status.assignment is None:
+        return []
+    if all(pod.ordinal in observation.reports or pod.has_data is False for pod in pods):
+        return []
+    placed = {pod for entry in status.assignment for pod in entry.replicas}
+    heard = [pod for pod in pods if pod.ordinal in observation.reports and pod.ordinal in placed]
+    return [pod for pod in heard if observation.reports[pod.ordinal].store_id is None]
+
+
 def held_by(known: "KnownAssignment", pod: PodState) -> list[PartitionConfiguration]:
     """The partitions with this pod in their in-sync set."""
     return [entry for entry in known.certain if pod.ordinal in entry.in_sync]

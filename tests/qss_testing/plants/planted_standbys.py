@@ -280,7 +280,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a pod restarts while it is in sync",
-        f"{_MEMBERSHIP}/restarts.py",
+        f"{_MEMBERSHIP}/restart_steps.py",
         "    counted = [entry for entry in kept if number in entry.in_sync]\n",
         "    counted: list[PartitionConfiguration] = []\n",
         f"{_RESTARTS}::test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts",
