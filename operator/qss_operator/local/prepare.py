@@ -63,7 +63,7 @@ def stored_files(state: StateDirectory) -> list[Path]:
     files = [state.resource_file(name) for name in state.stores() if state.read_resource(name)]
     if not files:
         raise InvalidResourceError(
-            f"there is no store in {state.path} to start again: give its file, qss up FILE"
+            f"{state.path} has no store to start again: give the file of a store, qss up FILE"
         )
     return files
 

@@ -259,8 +259,8 @@ def _unopened(
     if not told:
         return None
     message = (
-        f"{listed(told, _UNOPENED_SHOWN)}. The status does not say how it is placed, so no "
-        "assignment is made before each pod opens its partitions: do what the reason asks for "
+        f"{listed(told, _UNOPENED_SHOWN)}. The status does not say which pods have it, so no "
+        "assignment is made before each pod opens its partitions: do what the error asks for "
         "(room on the volume), or write status.assignment again as it was"
     )
     return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)
