@@ -58,7 +58,7 @@ def load(
         bool, typer.Option("--check", help="read every row, tell what does not fit, write nothing")
     ] = False,
     wait: Annotated[
-        float, typer.Option(help="seconds that a batch is tried while pods do not answer")
+        float, typer.Option(help="seconds to repeat a batch while pods do not answer")
     ] = _WAIT_S,
     *,
     reached: Reaching,
