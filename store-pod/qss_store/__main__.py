@@ -132,7 +132,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         replicas = pod.registry.replicas
         await Leaving(pod.ordinal, replicas, pod.report_feed, clock, settings).run(stop_now)
         if is_gone := looking.done():
-            _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
+            _LOG.critical("the volume %s is gone, exchanged or broken", arguments.data_dir)
         _LOG.info("pod %s stops", pod.name)
     if is_gone:
         raise SystemExit(1)

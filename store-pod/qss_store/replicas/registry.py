@@ -191,7 +191,9 @@ class Registry:
         newest = max(known, configuration, key=lambda one: one.epoch)
         is_learner = newest.role_of(self._ordinal) is Role.LEARNER
         if newest.epoch != configuration.epoch or not is_learner:
-            raise StaleEpochError(f"partition {partition} is no learner's in {configuration.epoch}")
+            raise StaleEpochError(
+                f"partition {partition} has no learner here in epoch {configuration.epoch}"
+            )
         replica = self.replicas.get(partition)
         return None if replica is None else (id(replica), replica.following.acknowledgements)
 
