@@ -13,5 +13,5 @@ reads the pods' answers within limits. `resources` reads and checks resources as
 
 `__main__` starts the operator. `commands` has the commands that need the control plane: those of
 `qss` for a cluster of this machine, and `kubectl qss status`. `times` writes times as Kubernetes
-does; `errors`, `logs` and `metrics` serve all of them.
+does; `errors` and `metrics` serve all of them.
 """

@@ -9,7 +9,7 @@ from qss_core.early_stop import end_at_once_if_told_to_stop
 end_at_once_if_told_to_stop()
 
 # ruff: noqa: E402 an operator that still imports ends at SIGTERM.
-from qss_operator import logs
+from qss_client.log_format import configure_log
 from qss_operator.kubernetes.program import run_operator
 from qss_operator.kubernetes.settings import parse_settings
 
@@ -17,7 +17,7 @@ from qss_operator.kubernetes.settings import parse_settings
 def main() -> None:
     """Parses the command line and runs."""
     settings = parse_settings()
-    logs.configure(settings.log_format, settings.log_level)
+    configure_log(settings.log_format, settings.log_level)
     # `watches` reports failures of kopf's watches once a minute instead.
     if settings.log_level != "debug":
         logging.getLogger("kopf").setLevel(logging.CRITICAL)

@@ -262,7 +262,7 @@ class StoreReconciler:
 
     async def _accept_loss(self, step: AcceptLoss, observation: Observation) -> bool:
         async def accept() -> None:
-            told = "%s: partition %s goes on without what it lost, as accepted in epoch %s"
+            told = "%s: partition %s goes on without the rows it lost, as accepted in epoch %s"
             logger.warning(told, self._store, step.partition, step.epoch)
             request = AcceptLossRequest(
                 store_id=step.store_id,

@@ -16,7 +16,8 @@ A writer uses `writes`: it opens a run, stages the rows of a batch and commits t
 encodes these rows for the way to the pods. Spark's sink is built on both.
 
 `cli` is the command `qss`; the operator and Spark's part add commands to it by entry points.
-`clock` is the time that all programs of the project read, so that tests set it.
+`clock` is the time that all programs of the project read, so that tests set it. `log_format` is the
+log of pods and operators.
 """
 
 from importlib import import_module

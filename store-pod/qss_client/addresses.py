@@ -112,7 +112,7 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
         stopped, urls = _told(document)
     except (OSError, ValueError) as error:
         there = local_stores(state_dir)
-        others = f" (there: {listed(there)})" if there else ""
+        others = f" (its stores: {listed(there)})" if there else ""
         raise StoreNotFoundError(
             f"no local cluster in {state_dir} has a store {store}{others}: give its URL (qss: "
             "--url, programs: url=...), set QSS_URL, or run `qss up`"
@@ -120,7 +120,7 @@ def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
     except (yaml.YAMLError, AttributeError, TypeError, KeyError) as error:
         raise StoreError(
             f"{state_dir / store / 'status.yaml'} is damaged: a running `qss up` writes it again "
-            "in a moment, and a start of `qss up` needs it mended or moved away"
+            "in a moment; where none runs, mend the file or move it away before the next one"
         ) from error
     if stopped is not None:
         raise UnreachableError(f"store {store}: {stopped}")
@@ -158,6 +158,6 @@ def _yaml() -> Any:
         return import_module("yaml")
     except ModuleNotFoundError as error:
         raise StoreError(
-            "a store of the local cluster is found by PyYAML: give the store's URL, or "
+            "without PyYAML no store of the local cluster is found: give the store's URL, or "
             "pip install 'queryable-state[cli]'"
         ) from error

@@ -233,7 +233,7 @@ def _decompressed(data: bytes) -> bytes:
     except zlib.error as error:
         raise MalformedBytesError(f"a position that cannot be decompressed: {error}") from error
     if not rest.eof or rest.unused_data:
-        raise MalformedBytesError("a compressed position that is cut off, too long, or has more")
+        raise MalformedBytesError("a compressed position is cut off, too long, or bytes follow it")
     return plain
 
 

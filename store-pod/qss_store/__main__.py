@@ -26,6 +26,7 @@ from contextlib import AsyncExitStack
 import uvloop
 
 from qss_client.clock import Clock, SystemClock
+from qss_client.log_format import configure_log
 from qss_core.model import Ordinal, StoreName
 from qss_core.version import VERSION
 from qss_store.access.setup import protected
@@ -38,13 +39,13 @@ from qss_store.http.server import make_runner
 from qss_store.replicas.migration_pacing import Migrator
 from qss_store.replicas.opening.leaving import Leaving
 from qss_store.replicas.pod_context import PodConfig
-from qss_store.runtime import log_format as logs
 from qss_store.runtime.command_line import (
     SettingError,
     parse_arguments,
     settings_from,
     unknown_settings,
 )
+from qss_store.runtime.log_format import TextFormatter, tell_unexpected
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.plugins import load_extensions
@@ -65,7 +66,7 @@ def main() -> None:
     """Parses the command line and runs."""
     gc.enable()
     arguments = parse_arguments()
-    logs.configure(arguments.log_format, arguments.log_level)
+    configure_log(arguments.log_format, arguments.log_level, TextFormatter)
     settle_without_pandas()
     give_large_pieces_back()
     try:
@@ -86,7 +87,7 @@ def main() -> None:
 async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT, and then until other pods have taken over."""
     stop, stop_now = _stop_signals()
-    asyncio.get_running_loop().set_exception_handler(logs.tell_unexpected)
+    asyncio.get_running_loop().set_exception_handler(tell_unexpected)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         metrics = Metrics()
@@ -131,7 +132,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         replicas = pod.registry.replicas
         await Leaving(pod.ordinal, replicas, pod.report_feed, clock, settings).run(stop_now)
         if is_gone := looking.done():
-            _LOG.critical("the volume %s is gone, another one, or broken", arguments.data_dir)
+            _LOG.critical("the volume %s is gone, exchanged or broken", arguments.data_dir)
         _LOG.info("pod %s stops", pod.name)
     if is_gone:
         raise SystemExit(1)

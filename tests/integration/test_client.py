@@ -343,7 +343,8 @@ async def test_something_that_is_no_store_is_told(connect: Connect) -> None:
     runner = await make_runner(app, "127.0.0.1", 0)
     try:
         with pytest.raises(
-            StoreError, match=r"answered \d+ and no problem document: is it a store"
+            StoreError,
+            match=r"answered \d+ and no problem document for \S+: is this the URL of a store",
         ):
             await (await connect(f"http://127.0.0.1:{port_of(runner)}")).get("a")
     finally:

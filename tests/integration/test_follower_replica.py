@@ -27,7 +27,7 @@ from qss_core.model import (
 )
 from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.replicas.replica import Replica
-from qss_store.replication.digest import BEGINNING, LogPoint, digest_after
+from qss_store.replication.digest import LogPoint, digest_after
 from qss_store.replication.entries import Payload, decode_entry, encode_entry
 from qss_store.replication.follower import Append, SentEntry, StepBack
 from qss_store.storage.commit_rows.commit_writer import APPLYING
@@ -44,7 +44,7 @@ from qss_store.transactions.commands import (
 from qss_store.transactions.machine import Outcome
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.memory_engine import MemoryEngine
-from qss_testing.pods.one_replica import started_replica
+from qss_testing.pods.one_replica import BEGINNING, started_replica
 from qss_testing.pods.stores import configuration
 from qss_testing.waiting import wait_until_async
 

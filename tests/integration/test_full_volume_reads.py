@@ -104,7 +104,7 @@ def test_without_standbys_only_what_a_full_volume_has_is_refused(tmp_path: Path)
         for pod in cluster.pods:
             for key, value in VALUES.items():
                 if is_of_full_pod(key):
-                    with pytest.raises(DiskFullError, match="a database cannot be opened"):
+                    with pytest.raises(DiskFullError, match="too little to open a database"):
                         one(pod, key)
                 else:
                     assert one(pod, key) == value

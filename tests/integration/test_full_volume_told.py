@@ -133,7 +133,7 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
             return [lost.error for lost in report.lost if lost.is_waiting] if report else []
 
         wait_until(waiting)
-        why = r"the volume is full: it has \d+ [MK]iB free of 160 MiB, and a database cannot be"
+        why = r"the volume is full: it has \d+ [MK]iB free of 160 MiB, too little to open"
         assert re.match(why, waiting()[0])
         assert re.search(rf"partition 0 waits to be opened: {why}", pod.log())
         impatient = RetryLimits(deadline_s=0.0)

@@ -59,7 +59,7 @@ async def test_the_pod_serves_until_its_partitions_are_handed_over(
         assert not ends.done()
         await lead(cluster, 1, 4, learners=[0])
         await asyncio.wait_for(ends, 30.0)
-    assert "no partition counts on the pod any more" in caplog.text
+    assert "no partition needs the pod any more" in caplog.text
 
 
 async def test_a_pod_on_which_nothing_counts_ends_at_once(
@@ -102,7 +102,7 @@ async def test_a_pod_that_no_operator_asks_ends(
 ) -> None:
     async with replicated(tmp_path) as cluster:
         await leaving_of(cluster, 0, max_s=_LONG_S, unheard_s=0.2).run(asyncio.Event())
-    assert "partitions 0 still count on the pod" in caplog.text
+    assert "the pod stops while partitions 0 need it" in caplog.text
     assert "the operator asked nothing for 0.2 s" in caplog.text
 
 
@@ -127,5 +127,5 @@ async def test_a_second_signal_ends_the_pod_at_once(
         assert not ends.done()
         hurry.set()
         await asyncio.wait_for(ends, 30.0)
-    assert "partitions 0 still count on the pod that stops: it was told to stop now" in caplog.text
-    assert "no partition counts" not in caplog.text
+    assert "the pod stops while partitions 0 need it: it was told to stop now" in caplog.text
+    assert "no partition needs" not in caplog.text

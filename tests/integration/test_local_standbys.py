@@ -270,6 +270,6 @@ async def test_a_pod_that_is_told_to_stop_hands_over_what_it_has(tmp_path: Path)
         await wait_until_async(lambda: not is_alive(stopping), TIMEOUT_S)
         assert await writing == list(range(BATCHES)), "no failover was possible for a minute"
         told = log.read_text()
-        assert "no partition counts on the pod any more" in told
+        assert "no partition needs the pod any more" in told
         assert "pod word-counts-1 stops" in told
         await wait_until_async(lambda: is_redundant(qss), TIMEOUT_S)

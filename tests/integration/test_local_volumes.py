@@ -85,7 +85,7 @@ def test_a_store_whose_folder_was_renamed_begins_empty_nowhere_and_serves_its_ro
     done = qss.up(manifest(replicas=1))
     assert done.code == 1
     back = f"mv {away} {folder}"
-    assert f"store {STORE} would begin empty, and there is data of it: " in done.err
+    assert f"store {STORE} would begin empty, although it has data: " in done.err
     assert f"`{back}` puts it back and loses nothing" in done.err
     assert not folder.exists()
     subprocess.run(back, shell=True, check=True)

@@ -224,10 +224,10 @@ def test_standbys_take_over_from_a_frozen_pod_which_goes_on_at_ctrl_c(qss: Qss) 
         (("scale", WORDS, "-1"), 2, "a number from 0 to 999999999 is expected, not '-1'"),
         (("scale", WORDS, "0"), 2, "spec.replicas: 0 (hibernation) is for Kubernetes"),
         (("standbys", WORDS, "2"), 2, "spec.standbys can be at most 1, not 2"),
-        (("standbys", "nothing", "0"), 3, "there: asleep, letters, words"),
-        (("move", WORDS, "6", "0"), 3, "NOT_THERE: words has no partition 6; there: 0 to 5"),
+        (("standbys", "nothing", "0"), 3, "its stores: asleep, letters, words"),
+        (("move", WORDS, "6", "0"), 3, "NOT_THERE: words has no partition 6; it has 0 to 5"),
         (("move", WORDS, "x", "0"), 2, "a number from 0 to 999999999 is expected, not 'x'"),
-        (("move", WORDS, "0", "words-2"), 3, "no pod 'words-2'; there: words-0, words-1,"),
+        (("move", WORDS, "0", "words-2"), 3, "no pod 'words-2'; give one of words-0, words-1,"),
         (
             ("move", ASLEEP, "0", "0"),
             1,

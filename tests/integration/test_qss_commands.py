@@ -271,7 +271,7 @@ def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
 
 def test_up_without_files_starts_what_is_there(qss: Qss) -> None:
     nothing = qss.run("up", "--detach")
-    assert (nothing.code, "there is no store in" in nothing.err) == (2, True), nothing.err
+    assert (nothing.code, "has no store to start again" in nothing.err) == (2, True), nothing.err
     assert qss.up(manifest(), manifest("others")).code == 0
     assert qss.down().code == 0
     again = qss.run("up", "--detach", "--pod-command", " ".join(FAKE_POD))
@@ -306,7 +306,7 @@ def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:
     assert qss.up().code == 0
     file = qss.write(manifest(stagedBytesMax="64Mi"))
     line = (
-        f"{file} was changed and the stores run as before: "
+        f"{file} was changed, and its stores run unchanged: "
         f"`qss apply {file} --state-dir {qss.state.path}` takes it over"
     )
     wait_until(lambda: line in qss.state.up_log.read_text())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qss_client.cli.main import write_what_cannot_be_shown_as_escapes
+from qss_client.cli.program import write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
 from qss_testing.clients.qss_command import REAL_POD, Qss
 from qss_testing.clients.terminal import LONG, Terminal

@@ -263,7 +263,7 @@ async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run
     [
         ("windows", ("--from", "soon"), 2, "MALFORMED_REQUEST"),
         ("windows", ("--from", "2", "--to", "1"), 2, "RANGE_REVERSED"),
-        ("windows", ("a", "--key-from", "b"), 2, "with a key"),
+        ("windows", ("a", "--key-from", "b"), 2, "rows of one key"),
         ("windows", ("--order", "UP"), 2, "UP"),
         ("windows", ("--order", "ASCENDING", "--descending"), 2, "not ASCENDING"),
         ("windows", ("--limit", "0"), 2, "--limit"),

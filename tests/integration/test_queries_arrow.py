@@ -238,7 +238,7 @@ async def test_pages_of_two_formats_are_one_table(start_cluster: StartCluster) -
     table = joined(tables)
     assert table.column("value").to_pylist() == [1, 2]
     assert table.column("timestamp").to_pylist() == [None, 6]
-    with pytest.raises(StoreError, match="has changed while it was read"):
+    with pytest.raises(StoreError, match="was made again while it was read"):
         joined([table, pa.table({"value": ["text"]})])
 
 

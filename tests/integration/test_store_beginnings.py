@@ -35,7 +35,7 @@ async def test_a_foreign_object_is_left_alone_and_reported(
     found = cluster.get(SERVICES, STORE)
     assert found["spec"] == theirs["spec"]
     assert "ownerReferences" not in found["metadata"]
-    said = f"Service {STORE} is there, and is not of this store"
+    said = f"Service {STORE} exists and does not belong to this store"
     assert said in cluster.condition("Degraded")["message"]
     assert cluster.names(PODS) == [], "no pod runs without its Service"
 

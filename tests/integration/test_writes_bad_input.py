@@ -110,7 +110,7 @@ async def test_a_key_that_hashes_elsewhere_is_refused(tmp_path: Path) -> None:
         epoch = await writer.epoch()
         wrong = 0 if partition_of(b"a", 4) else 2
         refused = await writer.put(epoch, 0, f"{epoch}.task.0", chunk_of({wrong: {b"a": b"1"}}))
-        assert "hashes elsewhere" in refused.problem(400, "MALFORMED_REQUEST")["detail"]
+        assert "belongs to another partition" in refused.problem(400, "MALFORMED_REQUEST")["detail"]
         assert cluster.staged() == set()
 
 

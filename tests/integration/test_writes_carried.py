@@ -166,7 +166,7 @@ def body(value: bytes = b"1", **members: Any) -> bytes:
                 [encode_slice(1, table_of({key_in(0, PODS, "bad").encode(): b"1"}))],
             ),
             MalformedRequestError,
-            "hashes elsewhere",
+            "belongs to another partition",
         ),
         (body(b"no json"), MalformedRequestError, "a value is no json"),
     ],

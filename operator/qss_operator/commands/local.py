@@ -185,7 +185,7 @@ async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
             if not says_something_else(file, state):
                 continue
             how = how_to_apply(state.option).replace("FILE", shlex.quote(str(file)))
-            typer.echo(f"{file} was changed and the stores run as before: {how} takes it over")
+            typer.echo(f"{file} was changed, and its stores run unchanged: {how} takes it over")
 
 
 async def _tell(running: "RunningStores", how_to_stop: str) -> None:

@@ -117,7 +117,7 @@ def move(
     pod: Annotated[
         str,
         typer.Argument(
-            help="The pod by its number or name, as 2 or words-2; `any` takes the wish back.",
+            help="The pod by its number or name, as 2 or words-2; `any`: no certain pod any more.",
             show_default=False,
         ),
     ],
@@ -163,7 +163,8 @@ def freeze(
     pod: Annotated[str, typer.Argument(help="A pod by its name, as words-2.", show_default=False)],
     *,
     seconds: Annotated[
-        float, typer.Option(min=1.0, max=600.0, help="How long. Ctrl-C lets it go on before.")
+        float,
+        typer.Option(min=1.0, max=600.0, help="How long. After Ctrl-C the pod goes on at once."),
     ] = 15.0,
     state_dir: StateOption = DEFAULT_STATE,
 ) -> None:

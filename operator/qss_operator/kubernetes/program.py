@@ -142,6 +142,6 @@ def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: Clock) ->
 
 def _end_at_once(why: str) -> None:
     """Ends the process at once, without another write: another operator may act from now on."""
-    logger.critical("the lease %s: this process ends", why)
+    logger.critical("this process ends, since the lease %s", why)
     logging.shutdown()
     os._exit(_LOST_THE_LEASE)

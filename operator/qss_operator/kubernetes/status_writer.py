@@ -10,14 +10,8 @@ from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import STORES
 from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.planning.annotations import (
-    ACTIVES_ANNOTATION,
-    ADOPT_VOLUMES_ANNOTATION,
-    IGNORED_RULES_ANNOTATION,
-    RESTARTED_AT_ANNOTATION,
-)
+from qss_operator.planning.annotations import annotated_resource
 from qss_operator.planning.findings.served_partitions import is_serving
-from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.crd import canonical
 from qss_operator.resources.status_document import decode_status, encode_status
@@ -75,22 +69,9 @@ class KubernetesResources:
 
 def resource_of(found: Object) -> StoreResource:
     """The resource as the planner sees it."""
-    metadata = found["metadata"]
-    annotations = metadata.get("annotations") or {}
-    status = published_status(found)
-    return StoreResource(
-        name=StoreName(metadata["name"]),
-        uid=metadata["uid"],
-        generation=metadata["generation"],
-        version=metadata["resourceVersion"],
-        spec=supported_spec(decode_spec(canonical(found["spec"])))[0],
-        adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
-        accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
-        actives=annotations.get(ACTIVES_ANNOTATION),
-        restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
-        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
-        status=status,
-    )
+    metadata, status = found["metadata"], published_status(found)
+    spec = supported_spec(decode_spec(canonical(found["spec"])))[0]
+    return annotated_resource(metadata, metadata["resourceVersion"], spec, status)
 
 
 def unsupported_lines(found: Object) -> list[str]:

@@ -55,7 +55,7 @@ async def apply_files(files: Sequence[Path], state: StateDirectory) -> list[Chan
         if entry.stored is None:
             raise StoreNotFoundError(
                 f"no store {entry.name!r} in {state.path}: `qss up` has to be started with its "
-                f"file; there: {', '.join(state.stores()) or 'none'}"
+                f"file; its stores: {', '.join(state.stores()) or 'none'}"
             )
     async with editing(state):
         # Prepare again: another command may have changed the resources.
@@ -103,7 +103,7 @@ async def ask_for_active(state: StateDirectory, store: str, partition: int, pod:
         spec, metadata = resource["spec"], resource["metadata"]
         if not 0 <= partition < spec["partitions"]:
             raise NotThereError(
-                f"{store} has no partition {partition}; there: 0 to {spec['partitions'] - 1}"
+                f"{store} has no partition {partition}; it has 0 to {spec['partitions'] - 1}"
             )
         wanted = _pod_of(store, pod, spec["replicas"])
         # Without the entry, where it has one: an empty text is not kept.
@@ -153,7 +153,7 @@ def _pod_of(store: str, pod: str, replicas: int) -> Ordinal | None:
     number = pod.removeprefix(f"{store}-")
     if not re.fullmatch(r"0|[1-9][0-9]{0,8}", number) or int(number) >= replicas:
         raise NotThereError(
-            f"{store} has no pod {pod!r}; there: {pod_names(store, replicas)}, by name or "
+            f"{store} has no pod {pod!r}; give one of {pod_names(store, replicas)}, by name or "
             f"number, or `{ANY_POD}`"
         )
     return Ordinal(int(number))

@@ -63,7 +63,7 @@ class LocalCluster:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop every pod, all at the same time."""
-        await _cancel([task for pods in self._stores.values() for task in pods.tasks])
+        await cancel([task for pods in self._stores.values() for task in pods.tasks])
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, running or not."""
@@ -99,7 +99,7 @@ class LocalCluster:
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Start the pods of a store, or stop the pods with the highest ordinals."""
         pods = self._stores.setdefault(store, _Pods())
-        await _cancel(pods.tasks[replicas:])
+        await cancel(pods.tasks[replicas:])
         del pods.tasks[replicas:], pods.supervisors[replicas:]
         # The ports of running pods are in use by these pods.
         running = len(pods.supervisors)
@@ -190,7 +190,8 @@ async def end_leftovers(state: StateDirectory) -> int:
     return sum(ended)
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancels the tasks, and waits until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -21,7 +21,7 @@ def known_store(state: StateDirectory, store: str) -> StoreName:
     names = state.stores()
     if store not in names:
         known = ", ".join(names) or "none"
-        raise StoreNotFoundError(f"no store {store!r} in {state.path}; there: {known}")
+        raise StoreNotFoundError(f"no store {store!r} in {state.path}; its stores: {known}")
     return StoreName(store)
 
 
@@ -82,5 +82,5 @@ def pod_names(store: str, pods: int) -> str:
 
 
 def _refuse(state: StateDirectory, pod: str, stores: Iterable[StoreName]) -> NoReturn:
-    there = ", ".join(pod_names(store, pods_of(state, store)) for store in stores)
-    raise NotThereError(f"no pod {pod!r} in {state.path}; there: {there or 'none'}")
+    pods = ", ".join(pod_names(store, pods_of(state, store)) for store in stores)
+    raise NotThereError(f"no pod {pod!r} in {state.path}; its pods: {pods or 'none'}")

@@ -15,14 +15,14 @@ from qss_operator.local.directory.renamed_pods import refuse_renamed_pods
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.directory.volumes import is_of_data, refuse_other_data, uid_of
 from qss_operator.planning.annotations import (
+    ACCEPT_LOSS_ANNOTATION,
     ACTIVES_ANNOTATION,
-    ADOPT_VOLUMES_ANNOTATION,
-    IGNORED_RULES_ANNOTATION,
     RESTARTED_AT_ANNOTATION,
+    annotated_resource,
     how_to_apply,
     how_to_restart,
 )
-from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION, is_acceptance
+from qss_operator.planning.losses import is_acceptance
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.resources.manifests import read_manifests
 from qss_operator.resources.support import refuse_unsupported_locally
@@ -63,7 +63,7 @@ def stored_files(state: StateDirectory) -> list[Path]:
     files = [state.resource_file(name) for name in state.stores() if state.read_resource(name)]
     if not files:
         raise InvalidResourceError(
-            f"there is no store in {state.path} to start again: give its file, qss up FILE"
+            f"{state.path} has no store to start again: give the file of a store, qss up FILE"
         )
     return files
 
@@ -127,21 +127,7 @@ def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) ->
 
 def resource_of(stored: dict[str, Any], status: StoreStatus | None) -> StoreResource:
     """The stored resource as the planner sees it."""
-    metadata = stored["metadata"]
-    annotations = metadata.get("annotations") or {}
-    return StoreResource(
-        name=StoreName(metadata["name"]),
-        uid=metadata["uid"],
-        generation=metadata["generation"],
-        version="1",
-        spec=decode_spec(stored["spec"]),
-        adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
-        accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
-        actives=annotations.get(ACTIVES_ANNOTATION),
-        restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
-        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
-        status=status,
-    )
+    return annotated_resource(stored["metadata"], "1", decode_spec(stored["spec"]), status)
 
 
 def prepare_resource(given: Any, state: StateDirectory) -> PreparedStore:

@@ -15,7 +15,7 @@ from qss_core.model import StoreName
 from qss_core.spec.fixed_members import WRITTEN_WITH
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
-from qss_operator.local.cluster import POD_COMMAND, LocalCluster
+from qss_operator.local.cluster import POD_COMMAND, LocalCluster, cancel
 from qss_operator.local.directory.edit_lock import editing
 from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.directory.volumes import uid_on_volumes
@@ -115,7 +115,7 @@ async def running_stores(
             try:
                 yield RunningStores(state=state, names=names, lock=lock)
             finally:
-                await _cancel(tasks)
+                await cancel(tasks)
         for name in names:
             mark_stopped(state, name, time_of(utc(clock)))
 
@@ -248,9 +248,3 @@ def _schema_refusal(status: StoreStatus) -> str | None:
     """The words of pods that refuse the schema of the resource, though they may serve their own."""
     said = (one for one in status.conditions or () if WRITTEN_WITH in one.message)
     return next((f"{one.reason}: {one.message}" for one in said), None)
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -18,6 +18,6 @@ status that `status` makes of the same observation.
    assignment, and accepted losses come last. No pod gets an assignment that is not published.
 
 `status` makes the conditions of the store from `findings`: why pods and partitions do not serve,
-and what of the spec is not carried out. `annotations` has the names of the store's annotations, and
+and what of the spec is not carried out. `annotations` reads the annotations of the store, and has
 the texts that tell a person how to set them.
 """

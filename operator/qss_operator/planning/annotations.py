@@ -2,17 +2,40 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
-from qss_core.model import Ordinal, PartitionId, StoreId
-from qss_operator.planning.model import Observation
+from qss_core.model import Ordinal, PartitionId, StoreId, StoreName
+from qss_core.spec.resource import StoreSpec
+from qss_operator.planning.model import Observation, StoreResource, StoreStatus
 
 ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
+ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"
 ACTIVES_ANNOTATION = "queryablestate.dev/actives"
 # Another text makes the pods restart, one at a time.
 RESTARTED_AT_ANNOTATION = "queryablestate.dev/restarted-at"
 # The rules that a person sets aside, as `EnoughRoom`; the others cannot be set aside.
 IGNORED_RULES_ANNOTATION = "queryablestate.dev/ignored-rules"
 _ACTIVE = re.compile(r"\s*(0|[1-9][0-9]{0,3})=(0|[1-9][0-9]{0,3})\s*")
+
+
+def annotated_resource(
+    metadata: Mapping[str, Any], version: str, spec: StoreSpec, status: StoreStatus | None
+) -> StoreResource:
+    """The resource as the planner sees it, with the wishes in the annotations of its metadata."""
+    annotations = metadata.get("annotations") or {}
+    return StoreResource(
+        name=StoreName(metadata["name"]),
+        uid=metadata["uid"],
+        generation=metadata["generation"],
+        version=version,
+        spec=spec,
+        adopt_volumes=annotations.get(ADOPT_VOLUMES_ANNOTATION),
+        accept_data_loss=annotations.get(ACCEPT_LOSS_ANNOTATION),
+        actives=annotations.get(ACTIVES_ANNOTATION),
+        restarted_at=annotations.get(RESTARTED_AT_ANNOTATION),
+        ignored_rules=annotations.get(IGNORED_RULES_ANNOTATION),
+        status=status,
+    )
 
 
 def decode_actives(text: str | None) -> dict[PartitionId, Ordinal] | None:

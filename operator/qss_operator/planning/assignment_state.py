@@ -17,7 +17,7 @@ from qss_operator.planning.disk_claims import Claims, claims_of, decided, overru
 from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.membership.standby_state import pods_without_standbys
-from qss_operator.planning.model import ConditionType, Observation, PodState
+from qss_operator.planning.model import ConditionType, Observation, PodState, replica_of
 from qss_operator.planning.placement import first_configurations, place, sites_of
 from qss_operator.planning.scaling import may_hold_more, needed_pods, wanted_replicas
 
@@ -110,6 +110,33 @@ def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[Pod
         if (report := observation.reports.get(pod.ordinal)) is not None
         and report.store_id is None
         and held_by(known, pod)
+    ]
+
+
+def empty_while_others_are_silent(observation: Observation) -> list[PodState]:
+    """Empty pods of an assignment of which a pod is silent: that one may have ended the creation.
+
+    Then an empty volume is a loss, and would be filled as if it were new. A pod that is the learner
+    of all its partitions is filled from their actives: nobody knows a newer configuration of them,
+    where every replica in sync holds the published one.
+    """
+    status, pods = observation.resource.status, observation.cluster.pods
+    if status is None or status.assignment is None:
+        return []
+    if all(pod.ordinal in observation.reports or pod.has_data is False for pod in pods):
+        return []
+    placed = {pod for entry in status.assignment for pod in entry.replicas}
+    heard = [pod for pod in pods if pod.ordinal in observation.reports and pod.ordinal in placed]
+    empty = [pod for pod in heard if observation.reports[pod.ordinal].store_id is None]
+    return [
+        pod
+        for pod in empty
+        if not all(
+            replica_of(observation.reports, other, entry) is not None
+            for entry in status.assignment
+            if pod.ordinal in entry.replicas
+            for other in entry.in_sync
+        )
     ]
 
 
@@ -244,8 +271,8 @@ def _unopened(
     if not told:
         return None
     message = (
-        f"{listed(told, _UNOPENED_SHOWN)}. The status does not say how it is placed, so no "
-        "assignment is made before each pod opens its partitions: do what the reason asks for "
+        f"{listed(told, _UNOPENED_SHOWN)}. The status does not say which pods have it, so no "
+        "assignment is made before each pod opens its partitions: do what the error asks for "
         "(room on the volume), or write status.assignment again as it was"
     )
     return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)

@@ -15,10 +15,9 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, 
 from qss_core.text import by_reason, listed
 from qss_core.wire.losses import DataLoss, LostReplica
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.annotations import how_to_annotate
+from qss_operator.planning.annotations import ACCEPT_LOSS_ANNOTATION, how_to_annotate
 from qss_operator.planning.model import Observation, replica_of
 
-ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"
 PARTITION_ROLLED_BACK = "PartitionRolledBack"
 DATA_LOST = "DataLost"
 _ACCEPTED = re.compile(r"\s*(0|[1-9][0-9]{0,3})@([1-9][0-9]{0,17})\s*")

@@ -12,6 +12,7 @@ from qss_operator.planning.assignment_state import (
     UnknownAssignment,
     assess,
     emptied_pods,
+    empty_while_others_are_silent,
     foreign_pods,
     held_by,
     missing_replicas,
@@ -24,7 +25,6 @@ from qss_operator.planning.losses import (
     may_have_fuller_learner,
     to_accept,
 )
-from qss_operator.planning.membership.creation import empty_while_others_are_silent
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import retirements
 from qss_operator.planning.model import (

@@ -64,8 +64,8 @@ class Driver:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
             if in_vain >= STARTS_IN_VAIN_MAX:
                 raise ProgramError(
-                    f"the job was killed {in_vain} times one after the other without getting on: "
-                    f"start the demo again, and see {self._log} where nobody killed it"
+                    f"the job was killed {in_vain} times one after the other without progress: "
+                    f"start the demo again; if you did not kill the job, see {self._log}"
                 )
 
     def _told(self, job: list[str]) -> "subprocess.Popen[str]":

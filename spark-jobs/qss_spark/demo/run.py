@@ -257,7 +257,6 @@ class Display:
         )
         self._rows = 0
         self._live: Live | None = None
-        self._started = time.monotonic()
         self._last_plain = 0.0
         self._newest_line: dict[str, float] | None = None
 

@@ -31,7 +31,7 @@ def main() -> int:
         "--directory-wait-s",
         type=float,
         default=DIRECTORY_WAIT_S,
-        help="so long it waits for the directory to be a checkpoint (default: %(default)g)",
+        help="seconds to wait until the directory is a checkpoint (default: %(default)g)",
     )
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -21,6 +21,7 @@ from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, WINDOW_ST
 from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
 from qss_core.formats.values import Format
 from qss_core.model import StoreDefinition, StoreType
+from qss_spark.column_types import is_text
 from qss_spark.source.json_columns import parse_column
 from qss_spark.time_columns import WINDOW_END
 
@@ -108,15 +109,11 @@ def column_of(table: pa.Table, field: pa.Field, definition: StoreDefinition) -> 
     if field.name not in table.column_names:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     column = table.column(field.name)
-    if field.name == "value" and definition.value_serde == "json" and not _is_text(field.type):
+    if field.name == "value" and definition.value_serde == "json" and not is_text(field.type):
         return parse_column(column, table.column("key"), field.type)
     if pa.types.is_timestamp(field.type):
         return _timestamps(column, field)
     return column.cast(field.type)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _timestamps(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

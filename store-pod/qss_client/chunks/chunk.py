@@ -181,8 +181,8 @@ def _check_places(placed: list[tuple[int, pa.BinaryArray]], partitions: int) -> 
     if elsewhere.any():
         partition = said[elsewhere.argmax()]
         raise MalformedRequestError(
-            f"a key of the slice for partition {partition} hashes elsewhere: partition by murmur2 "
-            f"of the serialized key, modulo {partitions}"
+            f"a key in the slice of partition {partition} belongs to another partition: partition "
+            f"by murmur2 of the serialized key, modulo {partitions}"
         )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from qss_client.cli.main import empty_app, register_own, run_app
+from qss_client.cli.main import register_own
+from qss_client.cli.program import empty_app, run_app
 
 _GROUP = "qss.kubectl"
 # `kubectl get qss` lists the stores; a load reaches every pod, and a forwarded port only one;

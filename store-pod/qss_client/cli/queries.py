@@ -1,4 +1,4 @@
-"""The commands `qss get`, `qss scan` and `qss query`."""
+"""The commands `qss get`, `qss scan`, `qss count` and `qss query`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -25,6 +25,7 @@ from qss_client.cli.options import (
 from qss_client.cli.printing import (
     Output,
     key_document,
+    print_document,
     print_results,
     print_rows,
     tell_of_more,
@@ -48,6 +49,7 @@ _KEY_FIELDS = ("key", "lower", "upper", "prefix", "keyFrom", "keyTo")
 def register(app: typer.Typer) -> None:
     app.command()(get)
     app.command()(scan)
+    app.command()(count)
     app.command()(query)
 
 
@@ -151,6 +153,54 @@ def _reversed(*, descending: bool) -> RangeReversedError:
         f"--from lies above --to, in the order of the keys' bytes (negative numbers come after "
         f"positive ones): --from is the smaller one, {backward}"
     )
+
+
+@asking
+def count(
+    store: Name,
+    exact: Annotated[  # noqa: FBT002 an option of a command.
+        bool, typer.Option("--exact", help="count every row; default: RocksDB's estimate")
+    ] = False,
+    by_partition: Annotated[  # noqa: FBT002
+        bool, typer.Option("--by-partition", help="the rows of each partition, and of all")
+    ] = False,
+    partitions: Partitions = None,
+    *,
+    asked: Asking,
+) -> None:
+    """Count the rows: by RocksDB's estimate, or exactly."""
+    if by_partition:
+        _print_each_count(store, asked, numbers(partitions), exact=exact)
+        return
+    with asked.store(store) as client:
+        counted = client.count(asked.options, exact=exact, partitions=numbers(partitions))
+    if asked.output is not Output.TABLE:
+        print_document({"count": counted, "exact": exact}, asked.output)
+    elif exact:
+        typer.echo(str(counted))
+    else:
+        typer.echo(f"about {counted} (an estimate; --exact counts every row)")
+
+
+def _print_each_count(store: str, asked: Asking, chosen: list[int] | None, *, exact: bool) -> None:
+    with asked.store(store) as client:
+        wanted = range(client.metadata().definition.partitions) if chosen is None else chosen
+        documents: list[dict[str, int | str]] = [
+            {
+                "partition": number,
+                "count": client.count(asked.options, exact=exact, partitions=[number]),
+            }
+            for number in wanted
+        ]
+    total = sum(int(one["count"]) for one in documents)
+    if asked.output is Output.JSON:
+        print_document({"count": total, "exact": exact, "partitions": documents}, asked.output)
+        return
+    if asked.output is Output.TABLE:
+        documents.append({"partition": "all", "count": total})
+    print_rows(documents, asked.output, ["partition", "count"])
+    if not exact and asked.output is Output.TABLE:
+        typer.echo("these are estimates: --exact counts every row", err=True)
 
 
 @asking

@@ -33,7 +33,7 @@ def failure_of(status: int, body: bytes, url: str) -> StoreError:
         what = f"{parts.scheme}://{parts.netloc} answered {status} and no problem document"
         if status == 401:
             return UnauthenticatedError(what)
-        return StoreError(f"{what}: is it a store? The request was for {parts.path}")
+        return StoreError(f"{what} for {parts.path}: is this the URL of a store pod?")
 
 
 def too_large() -> StoreError:

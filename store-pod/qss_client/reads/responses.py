@@ -210,15 +210,15 @@ class StateQueryResult:
             return
         if self.limit is None:
             raise TooLargeError(
-                "the store has more rows than a query gives that says no limit: say limit=..., go "
-                "on with query(..., cursor=result.cursor), or read them all by range(), windows() "
-                f"or sessions(); rows(whole=False) gives these {self.row_count}"
+                "the store has more rows than a query without a limit returns: give limit=..., "
+                "go on with query(..., cursor=result.cursor), or read all rows by range(), "
+                f"windows() or sessions(); rows(whole=False) returns these {self.row_count}"
             )
         raise TooLargeError(
-            f"the answer has {self.row_count} of the {self.limit} rows that were asked for, and "
-            "there are more: it ended where it was too large or took too long. Go on with "
-            "query(..., cursor=result.cursor), or read them all by range(), windows() or "
-            f"sessions(); rows(whole=False) gives these {self.row_count}"
+            f"the answer ended at its limit of bytes or time, with {self.row_count} of the "
+            f"{self.limit} rows that were asked for. Go on with query(..., cursor=result.cursor), "
+            "or read all rows by range(), windows() or sessions(); rows(whole=False) returns "
+            f"these {self.row_count}"
         )
 
 

@@ -55,7 +55,7 @@ def scan_keys(
 ) -> Scan[Row]:
     """A range (`from`, `to`), a prefix (`prefix`) or everything. Raises NullKeyError."""
     if bounds.get("prefix", "") is None:
-        raise NullKeyError("prefix is None: without one, ask for a range that is open")
+        raise NullKeyError("prefix is None: to read all keys, call range() without bounds")
 
     def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
         return page_request(
@@ -120,8 +120,8 @@ class Timed:
         others = (self.key_from, self.key_to, self.partitions)
         if self.key is not None and (self.order_by != "key" or any(o is not None for o in others)):
             raise MalformedRequestError(
-                "with a key there is one partition, in order of time: without key_from, key_to, "
-                "order_by and partitions"
+                "the rows of one key are in one partition, in order of time: leave out key_from, "
+                "key_to, order_by and partitions"
             )
 
     @property

@@ -165,7 +165,7 @@ def joined(tables: "list[pa.Table]") -> "pa.Table":
     try:
         return pa.concat_tables(tables, promote_options="default")
     except pa.ArrowException as error:
-        raise StoreError(f"the store has changed while it was read: {error}") from error
+        raise StoreError(f"the store was made again while it was read: {error}") from error
 
 
 def _imported(name: str) -> Any:

@@ -216,11 +216,11 @@ def options_of(parameters: dict[str, str]) -> ReadOptions:
         bound=parse_bound(parameters["positionBound"])
         if "positionBound" in parameters
         else UNBOUNDED,
-        require_active=_truth("requireActive", parameters),
+        require_active=truth_of("requireActive", parameters),
         isolation=one_of(Isolation, "isolation", parameters),
         timeout_s=_number("timeout", parameters, TIMEOUT_S),
         max_staleness_s=_number("maxStaleness", parameters, None),
-        execution_info=_truth("executionInfo", parameters),
+        execution_info=truth_of("executionInfo", parameters),
         scope=scope_of(parameters),
         partitions=_partitions(parameters["partitions"]) if "partitions" in parameters else None,
         partition=_partition(parameters["partition"]) if "partition" in parameters else None,
@@ -233,7 +233,7 @@ def order_of(parameters: dict[str, str]) -> Order:
 
 def is_exact(parameters: dict[str, str]) -> bool:
     """Whether the parameters ask for an exact count."""
-    return _truth("exact", parameters)
+    return truth_of("exact", parameters)
 
 
 def limit_of(parameters: dict[str, str]) -> int | None:
@@ -251,7 +251,8 @@ def sequence_after(parameters: dict[str, str]) -> int:
     return int(text)
 
 
-def _truth(name: str, parameters: dict[str, str]) -> bool:
+def truth_of(name: str, parameters: dict[str, str]) -> bool:
+    """Whether a parameter is true; an absent one is false."""
     text = parameters.get(name, "false")
     if text not in _TRUTH:
         raise MalformedRequestError(f"{name} is true or false, not {text[:40]!r}")

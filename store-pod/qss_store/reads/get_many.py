@@ -3,20 +3,13 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from qss_core.errors import (
-    MalformedBytesError,
-    OverloadedError,
-    StoreError,
-    TooLargeError,
-    unreadable,
-)
+from qss_core.errors import MalformedBytesError, OverloadedError, StoreError, unreadable
 from qss_core.model import Ordinal, PartitionId
 from qss_core.queries.parameters import Scope, options_of_body
 from qss_core.queries.requests import (
@@ -34,15 +27,12 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
+from qss_store.reads.rows_of_keys import Rows, RowsOfKeys
 from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
-_READ_AT_ONCE = 32  # Rows of at most 8 MiB each: only what was read is counted.
-_READ_BYTES = 1024 * 1024
-_COPIES = 3  # Copies of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
-_Rows = list[bytes | StoreError | None]
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,8 +72,7 @@ class BatchGet:
         self._places: dict[PartitionId, list[int]] = defaultdict(list)
         for place, partition in enumerate(partitions_of_keys(self._keys, options.partition, codec)):
             self._places[partition].append(place)
-        self._bytes_left = reader.settings.answer_bytes_max
-        self._memory: MemoryShare | None = None
+        self._rows = RowsOfKeys(reader.settings.answer_bytes_max)
         self._encoded = 0  # Keys since the last turn of other requests.
 
     async def answer(self, memory: MemoryShare | None = None) -> bytes:
@@ -91,7 +80,7 @@ class BatchGet:
 
         Raises OverloadedError if other requests hold the memory that the rows need.
         """
-        self._memory = memory
+        self._rows.memory = memory
         pod = self._reader.pod
         found: dict[PartitionId, _Part | StoreError] = {}
         failed: dict[PartitionId, StoreError] = {}
@@ -104,9 +93,7 @@ class BatchGet:
                 except StoreError as error:
                     failed[partition] = error.with_traceback(None)
             else:
-                pod.registry.configuration(
-                    partition
-                )  # Raises where the store has no such partition.
+                pod.registry.configuration(partition)  # Raises where there is no such partition.
         if elsewhere := self._places.keys() - found.keys():
             deadline = self._reader.deadline(self._options)
             found |= await self._reader.scatter(
@@ -119,15 +106,15 @@ class BatchGet:
 
         None, too, if the rows have `bytes_max` bytes or more: this read is not counted in memory.
         """
-        self._bytes_left = min(self._bytes_left, bytes_max)
+        self._rows.bytes_left = min(self._rows.bytes_left, bytes_max)
         if self._options.execution_info or self._options.scope is not Scope.ALL:
             return None
         pod = self._reader.pod
         found: dict[PartitionId, _Part | StoreError] = {}
         for partition, places in self._places.items():
             keys = [self._keys[place] for place in places]
-            reading, rows = read(pod, partition, self._request, partial(self._rows, keys))
-            if self._bytes_left <= 0:
+            reading, rows = read(pod, partition, self._request, partial(self._rows.read, keys))
+            if self._rows.bytes_left <= 0:
                 return None
             results = self._found_at_once(partition, keys, rows)
             if results is None and damage_of(rows) is None:
@@ -179,10 +166,10 @@ class BatchGet:
         keys = [self._keys[place] for place in places]
         started = 0.0
 
-        def produce(reading: Reading) -> tuple[_Rows, list[Any] | None]:
+        def produce(reading: Reading) -> tuple[Rows, list[Any] | None]:
             nonlocal started
             started = pod.turns.begin()
-            rows = self._rows(keys, reading)
+            rows = self._rows.read(keys, reading)
             results = self._found_at_once(partition, keys, rows)
             pod.turns.end()
             return rows, results
@@ -198,65 +185,6 @@ class BatchGet:
         execution.read(pod.clock.monotonic_s() - started, len(keys), found)
         answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
         return _Part(answer, results)
-
-    def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
-        """The rows of keys, each read once; few at a time, while the answer has room."""
-        if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
-            return self._some(reading, keys)
-        unread = [*dict.fromkeys(keys)]
-        rows: _Rows = []
-        count = _READ_AT_ONCE
-        while len(rows) < len(unread):
-            left = self._bytes_left
-            some = self._some(reading, unread[len(rows) : len(rows) + count])
-            rows += some
-            # As if each of the next rows were as large as these together: few exceed the memory.
-            together = left - self._bytes_left
-            count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (together + 1)))
-        if len(unread) == len(keys):
-            return rows
-        found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
-        rows = []
-        for key in keys:
-            rows.append(self._again(found[key]) if key in seen else found[key])
-            seen.add(key)
-        return rows
-
-    def _some(self, reading: Reading, keys: list[bytes]) -> _Rows:
-        values: list[bytes | None] | None = None
-        with suppress(StoreError):  # Single reads find out which key has the error.
-            self._check_room()
-            values = reading.view.snapshot.get_many(keys)
-        if values is not None and (size := sum(map(len, filter(None, values)))) <= self._bytes_left:
-            self._takes(size)
-            return [*values]
-        return [self._row(reading, key) for key in keys]
-
-    def _again(self, row: bytes | StoreError | None) -> bytes | StoreError | None:
-        """The row of a repeated key: its bytes are in the answer again."""
-        if not isinstance(row, bytes):
-            return row
-        try:
-            self._check_room()
-        except StoreError as error:
-            return error.with_traceback(None)
-        self._takes(len(row))
-        return row
-
-    def _takes(self, size: int) -> None:
-        self._bytes_left -= size
-        if self._memory is not None:
-            self._memory.take(_COPIES * size)
-
-    def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
-        """Reads one row, after a read of several failed or the answer has little room."""
-        try:
-            self._check_room()
-            row = reading.view.snapshot.get(key)
-        except StoreError as error:
-            return error.with_traceback(None)
-        self._takes(len(row or b""))
-        return row
 
     def _found_at_once(
         self, partition: PartitionId, keys: list[bytes], rows: Sequence[bytes | StoreError | None]
@@ -320,14 +248,6 @@ class BatchGet:
         except MalformedBytesError as error:
             return self._result(partition, place, KeyStatus.FAILED, unreadable(error))
 
-    def _check_room(self) -> None:
-        if self._bytes_left <= 0:
-            limit = self._reader.settings.answer_bytes_max
-            raise TooLargeError(
-                f"the values before this key are {limit} bytes or more: ask for it apart",
-                limit=limit,
-            )
-
     def _result(
         self,
         partition: PartitionId,
@@ -362,7 +282,7 @@ class BatchGet:
             body=msgspec.json.encode(message),
         )
         address = self._reader.pod.registry.address(pod)
-        body = await self._reader.peers.read(address, request, timeout_s, self._memory)
+        body = await self._reader.peers.read(address, request, timeout_s, self._rows.memory)
         try:
             answer = msgspec.json.decode(body, type=BatchAnswer)
             by_place = dict(zip(places, answer.results, strict=True))

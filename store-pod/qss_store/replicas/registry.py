@@ -1,6 +1,5 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -40,8 +39,6 @@ from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.volume_watch import VolumeWatch
-
-_LOG = logging.getLogger(__name__)
 
 
 class Registry:
@@ -195,7 +192,9 @@ class Registry:
         newest = max(known, configuration, key=lambda one: one.epoch)
         is_learner = newest.role_of(self._ordinal) is Role.LEARNER
         if newest.epoch != configuration.epoch or not is_learner:
-            raise StaleEpochError(f"partition {partition} is no learner's in {configuration.epoch}")
+            raise StaleEpochError(
+                f"partition {partition} has no learner here in epoch {configuration.epoch}"
+            )
         replica = self.replicas.get(partition)
         return None if replica is None else (id(replica), replica.following.acknowledgements)
 

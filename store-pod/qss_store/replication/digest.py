@@ -24,9 +24,6 @@ class LogPoint(msgspec.Struct, frozen=True):
     digest: Digest  # The digest of all entries before.
 
 
-BEGINNING = LogPoint(Offset(0), Epoch(0), NO_DIGEST)
-
-
 def digest_after(entry: bytes) -> Digest:
     """The digest of all entries up to this one, given its stored bytes."""
     return Digest(hashlib.blake2b(entry, digest_size=len(NO_DIGEST)).digest())

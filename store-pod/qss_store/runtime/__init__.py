@@ -1,7 +1,7 @@
 """The process of a pod: settings, log, metrics and limits, for any store.
 
 At a start `__main__` calls these modules in this order. `command_line` reads the arguments, and
-`log_format` sets up the log, which has no keys and values. `process` checks the libraries.
+`log_format` keeps keys and values out of the log. `process` checks the libraries.
 `command_line` reads the `settings` from the environment: every limit of the pod is a member of
 `Settings` with a name and a default, and `process` divides the container's memory among the limits
 that are 0. `metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods,

@@ -1,15 +1,12 @@
-"""The pod's log: one line a record, as text or as JSON, without keys and values of a store.
+"""The exceptions in the pod's log, without keys and values of a store.
 
 An exception is logged with its type and traceback. Its text, which may quote a row, is logged only
 for errors of the pod's own that no input has caused.
 """
 
 import asyncio
-import json
 import logging
-import sys
 import traceback
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -29,22 +26,6 @@ class TextFormatter(logging.Formatter):
         return told_exception(ei[1])
 
 
-class JsonFormatter(TextFormatter):
-    """One JSON object a record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC)
-        line = {
-            "time": at.isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
 def told_exception(error: BaseException | None) -> str:
     """The lines of an exception and of its causes, the first cause first."""
     chain: list[str] = []
@@ -60,14 +41,6 @@ def _text_of(error: BaseException) -> str:
     if isinstance(error, StoreError) and error.http_status >= _OURS_FROM:
         return f": {error.message}"
     return ""
-
-
-def configure(style: str, level: str) -> None:
-    """Sends the log to standard error; `style` is text or json."""
-    handler = logging.StreamHandler(sys.stderr)
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(form))
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def tell_unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

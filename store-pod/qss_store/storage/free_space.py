@@ -49,8 +49,8 @@ def no_room_to_open(path: Path) -> DiskFullError:
     volume = os.statvfs(path)
     free, size = (blocks * volume.f_frsize for blocks in (volume.f_bavail, volume.f_blocks))
     return DiskFullError(
-        f"the volume is full: it has {shown_bytes(free)} free of {shown_bytes(size)}, and a "
-        "database cannot be opened without some: free space or make it larger; it is opened then, "
+        f"the volume is full: it has {shown_bytes(free)} free of {shown_bytes(size)}, too little "
+        "to open a database: free space or make the volume larger; the database is opened then, "
         "and nothing is lost"
     )
 

@@ -317,7 +317,7 @@ class Coordinator:
         """Refuses an epoch not allotted, and a run after a take-over, which forgets its batches."""
         held = self.writer(name)
         if writer_epoch < held.writer_epoch and generation < held.generation:
-            raise StaleWriterError(f"writer {name} was taken over: read whether the rows are there")
+            raise StaleWriterError(f"writer {name} was taken over: read the store for the rows")
         if writer_epoch > held.writer_epoch:
             raise fenced(
                 held, f"epoch {writer_epoch} of writer {name} was never allotted: open it anew"

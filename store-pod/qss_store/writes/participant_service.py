@@ -180,7 +180,7 @@ class ParticipantService:
                 raise DiskFullError(
                     f"the volume has {_above_reserve(free)}, and "
                     f"{shown_bytes(needed * _ROWS_ON_DISK)} are needed to apply "
-                    f"{shown_bytes(needed)}: free space or make it larger"
+                    f"{shown_bytes(needed)}: free space or make the volume larger"
                 )
 
         answer = await self._each(request.store_id, request.epochs, check)

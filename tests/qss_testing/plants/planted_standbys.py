@@ -258,7 +258,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "an empty pod of learners waits for pods that are silent",
-        f"{_MEMBERSHIP}/creation.py",
+        "operator/qss_operator/planning/assignment_state.py",
         "        if not all(\n            replica_of(",
         "        if True or not all(\n            replica_of(",
         "tests/unit/qss_operator/planning/test_plan.py"
@@ -266,7 +266,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a lost replica ends the creation of a store",
-        "operator/qss_operator/planning/status.py",
+        "operator/qss_operator/planning/findings/conditions.py",
         "(is_new or not _volume_trouble(observation, known))",
         "not _volume_trouble(observation, known)",
         "tests/unit/qss_operator/planning/test_disk_claims.py"
@@ -288,7 +288,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a pod restarts while it is in sync",
-        f"{_MEMBERSHIP}/restarts.py",
+        f"{_MEMBERSHIP}/restart_steps.py",
         "    counted = [entry for entry in kept if number in entry.in_sync]\n",
         "    counted: list[PartitionConfiguration] = []\n",
         f"{_RESTARTS}::test_a_pod_has_no_active_and_is_not_in_sync_when_it_restarts",

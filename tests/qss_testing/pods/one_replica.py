@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from qss_core.model import (
+    Epoch,
+    Offset,
     Ordinal,
     PartitionConfiguration,
     PartitionId,
@@ -16,12 +18,15 @@ from qss_store.replicas.pod_context import LeaseMemory, PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
+from qss_store.replication.digest import NO_DIGEST, LogPoint
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.row_slices import slice_limits
 from qss_store.storage.engine import Engine
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.pods.stores import configuration, make_definition
+
+BEGINNING = LogPoint(Offset(0), Epoch(0), NO_DIGEST)  # Where an empty log ends.
 
 
 class _NoOlderLease:

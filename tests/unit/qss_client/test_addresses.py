@@ -118,7 +118,9 @@ def test_a_store_that_a_local_cluster_lacks_is_told_with_those_that_it_has(tmp_p
     for store in ("words", "nums"):
         (tmp_path / store).mkdir()
         (tmp_path / store / "status.yaml").write_text("{}")
-    with pytest.raises(StoreNotFoundError, match=r"a store numz \(there: nums, words\): give its"):
+    with pytest.raises(
+        StoreNotFoundError, match=r"a store numz \(its stores: nums, words\): give its"
+    ):
         find_urls("numz", state_dir=tmp_path, environment={})
     with pytest.raises(StoreNotFoundError, match="a store numz: give its URL"):
         find_urls("numz", state_dir=tmp_path / "none", environment={})

@@ -181,7 +181,7 @@ def test_the_only_column_of_a_value_is_the_value_of_a_store_without_json() -> No
         ({"type": StoreType.VERSIONED}, "is a Versioned store"),
         ({"type": StoreType.WINDOW}, "is a Window store, and the keys of this state have no"),
         ({"type": StoreType.SESSION}, "is a Session store, and this state has no session windows"),
-        ({"partitioner": Partitioner.EXPLICIT}, "chooses partitions"),
+        ({"partitioner": Partitioner.EXPLICIT}, "hashes its keys"),
     ],
 )
 def test_a_store_that_cannot_take_the_rows_is_refused(

@@ -62,7 +62,7 @@ def _write(path: Path, folder: str, parts: Iterable[Part]) -> int:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise MalformedRequestError(
-            f"{path} cannot be made: {error.strerror}: name another one by --file"
+            f"{path} cannot be made: {error.strerror}: give another path by --file"
         ) from error
     try:
         with (

@@ -78,7 +78,7 @@ class StoreTokens:
             if held is None or asked_at_s >= held.ends_at_s:
                 raise TokenRequestError(message) from error
             held.renew_at_s = asked_at_s + _RETRY_S
-            logger.warning("not renewed: %s; the last one is shown until it ends", message)
+            logger.warning("%s; the token from before is used until it ends", message)
             return
         self._held[audience] = _Held(token, asked_at_s + _RENEW_AT * life_s, asked_at_s + life_s)
 

@@ -109,21 +109,15 @@ class KubernetesApi:
         """Request a token for a service account; returns the answered TokenRequest."""
         return await self._send(token_request(namespace, account, audience, life_s))
 
-    async def apply(
-        self,
-        kind: Kind,
-        namespace: str | None,
-        body: Object,
-        *,
-        force: bool = True,
-        subresource: str | None = None,
-    ) -> Object:
-        """Set these fields by server-side apply; creates the object if it does not exist.
+    async def apply(self, kind: Kind, namespace: str | None, body: Object) -> Object:
+        """Set these fields by server-side apply, also where another manager owns them.
+
+        Creates the object if it does not exist.
 
         With `metadata.resourceVersion` and `metadata.uid` only that version is changed, with the
         uid alone only that object. Raises ConflictError otherwise, also after a deletion.
         """
-        return await self._send(apply_request(kind, namespace, body, subresource, force=force))
+        return await self._send(apply_request(kind, namespace, body))
 
     async def merge_patch(
         self,

@@ -116,9 +116,7 @@ def token_request(namespace: str, account: str, audience: str, life_s: int) -> A
     )
 
 
-def apply_request(
-    kind: Kind, namespace: str | None, body: Object, subresource: str | None, *, force: bool
-) -> ApiRequest:
+def apply_request(kind: Kind, namespace: str | None, body: Object) -> ApiRequest:
     """Server-side apply: own the fields of the body, and no others."""
     metadata = body["metadata"]
     assert "managedFields" not in metadata, "an applied body is written, not read"
@@ -130,9 +128,8 @@ def apply_request(
         kind=kind,
         namespace=namespace,
         name=metadata["name"],
-        subresource=subresource,
         method="PATCH",
-        query=(*_WRITTEN_BY, ("force", "true" if force else "false")),
+        query=(*_WRITTEN_BY, ("force", "true")),
         content_type=_APPLY,
         body=_typed(kind, body),
     )

@@ -141,7 +141,7 @@ class Leadership:
                     if lease is not None and holder_of(lease) == self._settings.identity:
                         await self._has_released(lease)
         except (StoreError, TimeoutError) as error:
-            logger.warning("the lease is not released, its end has to be waited for: %s", error)
+            logger.warning("the lease was not released; a successor waits for its end: %s", error)
 
     async def _has_released(self, lease: Object) -> bool:
         try:

@@ -198,8 +198,9 @@ class ChildrenApply:
         store = store_of(metadata.get("labels"))
         if self._owner["uid"] not in owners and store != self._names.store:
             raise NameTakenError(
-                f"{kind.kind} {name} is there, and is not of this store: it is left as it is. Give "
-                "the store another name, or delete that object if nobody needs it"
+                f"{kind.kind} {name} exists and does not belong to this store, so the operator "
+                "leaves it as it is. Give the store another name, or delete that object if nobody "
+                "needs it"
             )
 
     # --- Restarts

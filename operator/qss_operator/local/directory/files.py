@@ -71,7 +71,7 @@ def overwrite_yaml(file: Path, value: Any) -> None:
         raise unwritable(file, error) from error
     try:
         if max(len(text), os.fstat(descriptor).st_size) > _BLOCK_BYTES:
-            raise StateDirectoryError(f"{file} cannot be written in its place: it is too long")
+            raise StateDirectoryError(f"{file} cannot be overwritten: the text exceeds its block")
         # One write of one block: a reader sees the old content or the new one.
         os.pwrite(descriptor, text.ljust(_BLOCK_BYTES, b"\n"), 0)
         os.fsync(descriptor)

@@ -45,7 +45,7 @@ def refuse_beginning_empty(path: Path, store: StoreName) -> None:
     ways += [_pod_way_back(path, pod, store) for folder in others for pod in _pods(folder, store)]
     if ways:
         raise StateDirectoryError(
-            f"store {store} would begin empty, and there is data of it: {'; '.join(ways)}"
+            f"store {store} would begin empty, although it has data: {'; '.join(ways)}"
         )
 
 

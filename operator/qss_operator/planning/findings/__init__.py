@@ -1,6 +1,7 @@
 """Words the state of a store, for the conditions of its status. Pure.
 
-`planning.status` calls all modules with the observation of the round, and makes the conditions:
+`planning.status` calls the modules with the observation of the round, and makes the conditions.
+`conditions` finds whether the store is Ready, Progressing and Degraded, by the others:
 
 1. `served_partitions` lists the partitions whose active serves them in the configuration that
    holds, and counts the partitions that only answer reads.

@@ -2,8 +2,8 @@
 
 `assignment_state` calls `epochs.next_configurations` with the configurations that hold:
 
-1. `restarts` chooses the next pod to restart: its actives leave it, then it leaves the in-sync
-   sets.
+1. `restarts` chooses the next pod to restart. `restart_steps` has its actives leave it first, then
+   it leaves the in-sync sets.
 2. `epochs` makes the first change that a partition needs: a loss that a person accepted, a
    successor of an active that cannot act (`failover`), the end of a standby that is silent, has no
    data, or restarts next, an epoch for an active that started again, a learner that has caught up.
@@ -19,9 +19,9 @@ A partition changes at most once in a round, by one epoch. The change is publish
 hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under
 way.
 
-`planning.plan` calls the rest: `restarts` for the pod to restart, `retirements` for replicas that
-no configuration names, and `creation` for empty volumes that must not be filled. `changes` lists
-the changes of a published assignment, for the metrics and the events.
+`planning.plan` calls the rest: `restarts` for the pod to restart, and `retirements` for replicas
+that no configuration names. `changes` lists the changes of a published assignment, for the metrics
+and the events.
 
 `findings` and `status` import these modules; `model`, `placement`, `scaling` and `losses` are
 below. Tests (unit): `test_membership`, `test_moves`, `test_restarts`, `test_changes`, `test_plan`.

@@ -26,7 +26,8 @@ from qss_operator.planning.membership.failover import (
 )
 from qss_operator.planning.membership.handover import handed_over
 from qss_operator.planning.membership.moves import moved, targets_of, with_active_last
-from qss_operator.planning.membership.restarts import NextRestart, next_restart
+from qss_operator.planning.membership.restart_steps import NextRestart
+from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.standby_state import leaving_pods
 from qss_operator.planning.model import Observation, replica_of
 

@@ -22,7 +22,7 @@ from qss_operator.planning.membership.replacement import (
     replaced_pods,
     stalled_learners,
 )
-from qss_operator.planning.membership.restarts import NextRestart
+from qss_operator.planning.membership.restart_steps import NextRestart
 from qss_operator.planning.membership.standby_state import (
     cannot_act_at_once,
     is_sound,

@@ -12,58 +12,30 @@ Nothing else restarts before that: no other copy may be left.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
-from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, Role
+from qss_core.model import Ordinal, PartitionConfiguration
 from qss_core.text import listed
 from qss_operator.planning.membership.failover import failover_after_s, is_under_way
-from qss_operator.planning.membership.replacement import replaced_pods
+from qss_operator.planning.membership.restart_steps import (
+    REPLACING_VOLUME,
+    Entries,
+    NextRestart,
+    after_leaving,
+    late_replicas,
+    named_partitions,
+    partitions_of,
+    pods_of,
+    restarting,
+    waiting,
+)
 from qss_operator.planning.membership.retirements import has_more
 from qss_operator.planning.membership.standby_state import is_sound_elsewhere, staying_reports
-from qss_operator.planning.model import ConditionStatus, Finding, Observation, PodState, replica_of
+from qss_operator.planning.model import ConditionStatus, Observation, PodState, replica_of
 from qss_operator.planning.scaling import wanted_replicas
 
 _SILENT_S = 30.0  # After that a restart, which may mend it, waits for no answer of a Ready pod.
-ROLLING_UPDATE = "RollingUpdate"
-REPLACING_VOLUME = "ReplacingVolume"
 PAUSED = "Paused"
-
-Entries = Mapping[PartitionId, PartitionConfiguration]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextRestart:
-    """The pod that restarts next, and the finding for the status.
-
-    Its actives go elsewhere first, then `leaves_sync` is true, and at last `is_due`. From then on
-    it `stays_out`: it joins no in-sync set before it has restarted. Where it `hands_over`, that
-    happens also while nothing moves.
-    """
-
-    pod: PodState | None = None
-    leaves_sync: bool = False
-    stays_out: bool = False
-    is_due: bool = False
-    hands_over: bool = False
-    is_refused: bool = False  # The restart waits for its next try.
-    finding: Finding | None = None
-
-    @property
-    def is_rolling(self) -> bool:
-        """Whether pods are restarted one after the other."""
-        return self.finding is not None and self.finding[1] in (ROLLING_UPDATE, REPLACING_VOLUME)
-
-    @property
-    def holds_up_pins(self) -> bool:
-        """Whether the wishes for actives wait for a restart, also for the next try of one."""
-        return self.pod is not None or self.is_refused
-
-    @property
-    def ordinal(self) -> Ordinal | None:
-        """The number of the pod that restarts next."""
-        return None if self.pod is None else self.pod.ordinal
 
 
 def next_restart(observation: Observation, entries: Entries | None) -> NextRestart:
@@ -92,7 +64,7 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
     if refused is None or found.pod is None or found.pod.uid != refused:
         return found
     message = f"the restart of {found.pod.address.name} was refused and is tried again"
-    return _wait(message, is_refused=True)
+    return waiting(message, is_refused=True)
 
 
 def _next_restart(observation: Observation, entries: Entries | None) -> NextRestart:
@@ -106,7 +78,7 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
         message = f"{done}; rebalance.paused keeps the others from being restarted"
         return NextRestart(finding=(ConditionStatus.FALSE, PAUSED, message))
     if leaving := [pod.address.name for pod in pods if pod.is_leaving and not pod.is_stuck]:
-        return _wait(f"{done}; {leaving[0]} is stopping")
+        return waiting(f"{done}; {leaving[0]} is stopping")
     stuck = [pod for pod in pods if pod.is_stuck]
     others = [pod for pod in pods if not pod.is_stuck]
     broken = [pod for pod in old if pod in others and _is_broken(observation, pod)]
@@ -114,9 +86,9 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
     if not all(_serves(observation, pod) for pod in pods if not pod.is_outdated):
         broken = [pod for pod in broken if not _has_last_copy(pod, entries or {})]
     if broken:
-        return _restart(broken[-1], done)
+        return restarting(broken[-1], done)
     if entries is None:
-        return _wait(f"{done}; the others wait until the assignment is known")
+        return waiting(f"{done}; the others wait until the assignment is known")
     if not stuck:
         return _next_of(observation, others, old, entries, done)
     names = listed([pod.address.name for pod in stuck])
@@ -144,7 +116,7 @@ def _next_beside_stuck(
         )
     ]
     if old and not free:
-        return _wait(f"{done}; the others wait until each partition has another replica in sync")
+        return waiting(f"{done}; the others wait until each partition has another replica in sync")
     return _next_of(observation, pods, free, entries, done)
 
 
@@ -157,31 +129,31 @@ def _next_of(
 ) -> NextRestart:
     """The next restart of the `old` ones of the pods, none of which is broken."""
     if held_up := _not_serving(observation, pods):
-        return _wait(f"{done}; rule EveryOtherPodServes: {held_up}")
+        return waiting(f"{done}; rule EveryOtherPodServes: {held_up}")
     if not old:
-        return _wait(done)
+        return waiting(done)
     actives = Counter(entry.active for entry in entries.values())
     # The pod that was emptied already; else the one that hands the fewest actives over.
     alone = {entry.in_sync[0] for entry in entries.values() if _is_short(entry)}
     # While a pod is silent nothing moves: it goes first, and alone until it answers.
     silent = [one for one in old if observation.silent_s.get(one.ordinal, 0.0) >= _SILENT_S]
-    late = {one: _late(observation, entries, one) for one in old}
+    late = {one: late_replicas(observation, entries, one) for one in old}
     pod = min(
         silent or old,
         key=lambda one: (one.ordinal in alone, bool(late[one]), actives[one.ordinal], -one.ordinal),
     )
     new = [one.ordinal for one in pods if not one.is_outdated]
     if not silent and (kept := [one for one in late[pod] if one[0] in new]):
-        told = f"{_names(observation, kept)} is in sync again with {_named_of(kept)}"
-        return _wait(f"{done}; rule RestartedPodsInSync: waiting until {told}")
+        told = f"{pods_of(observation, kept)} is in sync again with {partitions_of(kept)}"
+        return waiting(f"{done}; rule RestartedPodsInSync: waiting until {told}")
     if not silent:
-        return _after_leaving(observation, pod, entries, done)
+        return after_leaving(observation, pod, entries, done)
     unheard = [one for one in pods if one not in old and one.ordinal not in observation.reports]
     told = f"{pod.address.name} does not answer the operator"
     if unheard:
         also = f"and {unheard[0].address.name}, which has the new template, does not either"
-        return _wait(f"{done}; {told}, {also}: see the operator's access to the pods")
-    return _restart(pod, f"{done}; {told}")
+        return waiting(f"{done}; {told}, {also}: see the operator's access to the pods")
+    return restarting(pod, f"{done}; {told}")
 
 
 # --- Pods whose volumes are deleted
@@ -201,18 +173,18 @@ def _next_with_deleted_volume(
         one.address.name for one in observation.cluster.pods if one.is_leaving and not one.is_stuck
     ]
     own = {number: one for number, one in entries.items() if pod.ordinal in one.replicas}
-    late = _late(observation, own, pod)
+    late = late_replicas(observation, own, pod)
     if leaving:
-        found = _wait(f"{done}; {leaving[0]} is stopping")
+        found = waiting(f"{done}; {leaving[0]} is stopping")
     elif late:
-        told = f"waiting until {_names(observation, late)} is in sync with {_named_of(late)}"
-        found = _wait(f"{done}; {told}, before {pod.address.name} restarts")
+        told = f"waiting until {pods_of(observation, late)} is in sync with {partitions_of(late)}"
+        found = waiting(f"{done}; {told}, before {pod.address.name} restarts")
     else:
-        found = _after_leaving(observation, pod, entries, done)
+        found = after_leaving(observation, pod, entries, done)
         newer = [one for one in own.values() if _is_newer(observation, one, pod)]
         if found.is_due and newer:
-            told = f"{pod.address.name} has more than the active of {_named(newer)}"
-            found = _wait(f"{done}; {told}, whose volume went back", pod, stays_out=True)
+            told = f"{pod.address.name} has more than the active of {named_partitions(newer)}"
+            found = waiting(f"{done}; {told}, whose volume went back", pod, stays_out=True)
     assert found.finding is not None, "a restart is told"
     finding = (ConditionStatus.TRUE, REPLACING_VOLUME, found.finding[2])
     return changed(found, hands_over=True, finding=finding)
@@ -232,9 +204,9 @@ def why_data_would_be_lost(
     own = [entry for entry in entries.values() if pod.ordinal in entry.replicas]
     reports = staying_reports(observation)
     if only := [entry for entry in own if not is_sound_elsewhere(reports, pod.ordinal, entry)]:
-        return f"no other replica of {_named(only)} is in sync and sound"
+        return f"no other replica of {named_partitions(only)} is in sync and sound"
     if unlike := [entry for entry in own if _is_unlike(observation, entry, pod.ordinal)]:
-        return f"the replicas of {_named(unlike)} differ"
+        return f"the replicas of {named_partitions(unlike)} differ"
     report = observation.reports.get(pod.ordinal)
     held = set() if report is None else {one.configuration.partition for one in report.replicas}
     held |= set() if report is None else {one.partition for one in report.lost}
@@ -260,37 +232,7 @@ def _is_newer(observation: Observation, entry: PartitionConfiguration, pod: PodS
     return active is not None and own is not None and has_more(own, active)
 
 
-# --- What a restart waits for
-
-
-def _late(
-    observation: Observation, entries: Entries, pod: PodState
-) -> list[tuple[Ordinal, PartitionConfiguration]]:
-    """The replicas of other pods that are not in sync, and are missing there.
-
-    A replica that is on its way to another pod is not missing: the ones before it are in sync. No
-    replica comes back on a pod that is lost, or while the active is on one.
-    """
-    copies = 1 + observation.resource.spec.effective_standbys
-    gone = {one.ordinal for one in observation.cluster.pods if one.is_stuck}
-    gone |= replaced_pods(observation)
-    return [
-        (late, entry)
-        for entry in entries.values()
-        if len({*entry.in_sync, *({pod.ordinal} & {*entry.replicas})}) < copies
-        and entry.active not in gone
-        for late in sorted({*entry.replicas} - {*entry.in_sync, pod.ordinal} - gone)
-    ]
-
-
-def _names(observation: Observation, late: list[tuple[Ordinal, PartitionConfiguration]]) -> str:
-    return listed(
-        [f"{observation.resource.name}-{pod}" for pod in sorted({one for one, _ in late})]
-    )
-
-
-def _named_of(late: list[tuple[Ordinal, PartitionConfiguration]]) -> str:
-    return _named(list({entry.partition: entry for _, entry in late}.values()))
+# --- The state of pods
 
 
 def _is_short(entry: PartitionConfiguration) -> bool:
@@ -311,41 +253,6 @@ def _is_broken(observation: Observation, pod: PodState) -> bool:
         silent_s = observation.silent_s.get(pod.ordinal, 0.0)
         return pod.is_ready is not True and silent_s >= failover_after_s(observation)
     return not report.ready and not any(is_under_way(one) for one in report.replicas)
-
-
-def _after_leaving(
-    observation: Observation, pod: PodState, entries: Entries, done: str
-) -> NextRestart:
-    """The pod's restart, or the next step that has to come before it."""
-    name, number = pod.address.name, pod.ordinal
-    kept = [one for one in entries.values() if number in one.replicas and len(one.replicas) > 1]
-    counted = [entry for entry in kept if number in entry.in_sync]
-    if alone := [entry for entry in counted if len(entry.in_sync) == 1]:
-        message = f"rule OtherReplicaInSync: waiting for another replica of {_named(alone)}"
-        return _wait(f"{done}; {message} before {name} restarts", pod)
-    if led := [entry for entry in counted if entry.active == number]:
-        message = f"{name} hands over its actives of {_named(led)}, to pods that can act at once"
-        if left := max(_left_to_apply(observation, entry) for entry in led):
-            message = f"{message}; they have up to {left} entries left to apply"
-        return _wait(f"{done}; {message}", pod)
-    if counted:
-        message = f"{done}; {name} leaves the in-sync replicas of {_named(counted)}"
-        return _wait(message, pod, leaves_sync=True, stays_out=True)
-    if late := [entry for entry in kept if not _is_served(observation, entry)]:
-        message = f"{done}; {name} waits until the others serve {_named(late)}"
-        return _wait(message, pod, stays_out=True)
-    return _restart(pod, done)
-
-
-def _left_to_apply(observation: Observation, entry: PartitionConfiguration) -> int:
-    """The fewest entries that an in-sync standby has yet to apply; 0 where none reports."""
-    found = [replica_of(observation.reports, pod, entry) for pod in set(entry.in_sync)]
-    lags = [
-        one.end_offset - one.applied_offset
-        for one in found
-        if one is not None and one.role is not Role.ACTIVE
-    ]
-    return min(lags, default=0)
 
 
 def _serves(observation: Observation, pod: PodState) -> bool:
@@ -373,28 +280,3 @@ def _not_serving(observation: Observation, pods: list[PodState]) -> str | None:
         if not lost.is_waiting
     ]
     return told[0] if told else None
-
-
-def _is_served(observation: Observation, entry: PartitionConfiguration) -> bool:
-    active = replica_of(observation.reports, entry.active, entry)
-    return active is not None and active.state == "serving"
-
-
-def _named(entries: list[PartitionConfiguration]) -> str:
-    numbers = listed([str(entry.partition) for entry in entries])
-    return f"partition{'s' if len(entries) > 1 else ''} {numbers}"
-
-
-def _wait(message: str, pod: PodState | None = None, **state: bool) -> NextRestart:
-    finding = (ConditionStatus.TRUE, ROLLING_UPDATE, message)
-    return NextRestart(pod=pod, finding=finding, **state)
-
-
-def _restart(pod: PodState, done: str) -> NextRestart:
-    message = f"{done}; restarting {pod.address.name}"
-    return NextRestart(
-        pod=pod,
-        stays_out=True,
-        is_due=True,
-        finding=(ConditionStatus.TRUE, ROLLING_UPDATE, message),
-    )

@@ -74,7 +74,8 @@ class StoreRows:
         self._keep_deleted = keep_deleted
         if definition.partitioner is not Partitioner.MURMUR2:
             raise MalformedRequestError(
-                f"the writer of store {definition.name} chooses partitions, and state has none"
+                f"the writers of store {definition.name} choose the partition of each row, which a "
+                "state does not have: copy it into a store that hashes its keys"
             )
         self._partitions = definition.partitions
         self._key, self._value = serde_of(definition.key_serde), serde_of(definition.value_serde)

@@ -10,6 +10,7 @@ from qss_core.errors import MalformedRequestError
 Schema = Mapping[str, Any]
 
 _HEAD = "GROUP:      queryablestate.dev\nKIND:       QueryableStateStore\nVERSION:    v1alpha1\n"
+_INDENT = "    "  # Of the texts.
 _TYPES = {"object": "Object", "array": "Array"}
 
 
@@ -24,11 +25,11 @@ def text_of_field(
     lines = [_HEAD]
     if path:
         lines += [f"FIELD: {path[-1]} <{_type_of(field)}>{_required(is_required)}", ""]
-    lines += ["DESCRIPTION:", *_wrapped(field.get("description", "-"), 4, columns)]
+    lines += ["DESCRIPTION:", *_wrapped(field.get("description", "-"), columns)]
     if facts := list(_facts(field)):
-        lines += ["", *(line for fact in facts for line in _wrapped(fact, 4, columns))]
+        lines += ["", *(line for fact in facts for line in _wrapped(fact, columns))]
     if rules := _rules(field):
-        lines += ["", "RULES:", *(line for rule in rules for line in _wrapped(rule, 4, columns))]
+        lines += ["", "RULES:", *(line for rule in rules for line in _wrapped(rule, columns))]
     if _members(field):
         lines += ["", "FIELDS:"]
         lines += _tree(field, 2) if recursive else list(_members_told(field, columns))
@@ -108,7 +109,7 @@ def _members_told(field: Schema, columns: int) -> Iterator[str]:
     for name, member in _members(field).items():
         yield f"  {name}\t<{_type_of(member)}>{_required(name in required)}"
         told = (member.get("description", ""), *_short(member))
-        yield from _wrapped(" ".join(told), 4, columns)
+        yield from _wrapped(" ".join(told), columns)
         yield ""
 
 
@@ -132,13 +133,12 @@ def _required(is_required: bool) -> str:  # noqa: FBT001 the only argument.
     return " -required-" if is_required else ""
 
 
-def _wrapped(text: str, indent: int, columns: int) -> list[str]:
-    margin = " " * indent
+def _wrapped(text: str, columns: int) -> list[str]:
     return textwrap.wrap(
         text,
         columns,
-        initial_indent=margin,
-        subsequent_indent=margin,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qss_client.cli.load.input_rows import FileFormat, format_of, rows_text
-from qss_client.cli.main import MissingExtraError
 from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.options import connection_of, limits_of
 from qss_client.cli.printing import Output, print_document
+from qss_client.cli.program import MissingExtraError
 from qss_client.cli.shell.names import store_names
 from qss_client.clock import SystemClock
 from qss_core.errors import MalformedRequestError
@@ -58,7 +58,7 @@ def load(
         bool, typer.Option("--check", help="read every row, tell what does not fit, write nothing")
     ] = False,
     wait: Annotated[
-        float, typer.Option(help="seconds that a batch is tried while pods do not answer")
+        float, typer.Option(help="seconds to repeat a batch while pods do not answer")
     ] = _WAIT_S,
     *,
     reached: Reaching,
@@ -78,9 +78,7 @@ def load(
         from qss_client.cli.load.progress import Progress
         from qss_client.cli.load.row_encoder import Columns
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"`qss load` needs the module {error.name}: pip install 'queryable-state[store,cli]'"
-        ) from error
+        raise MissingExtraError("load", error.name, "store,cli") from error
     options = loader.LoadOptions(
         path=file,
         format=format_of(file, format_),

@@ -53,8 +53,8 @@ class Identity:
         file, _, rest = held.partition(".")
         if file != self.file:
             raise OtherCheckpointError(
-                f"{name} has changed since its rows were loaded into this store: {again}; the file "
-                "as it was continues where its load ended"
+                f"{name} has changed since its rows were loaded into this store: {again}. To go on "
+                "where that load ended, load the file as it was then"
             )
         if rest.partition(".")[0] != self.options:
             raise OtherCheckpointError(

@@ -259,7 +259,7 @@ def _check_looks_whole(text: Text) -> None:
     """Raises MalformedRequestError for a field that begins as an object or array and is none."""
     if text.lstrip().startswith(("{", "[")) and not _is_json(text):
         raise MalformedRequestError(
-            "it begins as JSON and is none: mend it, or take the column as texts (--text)"
+            "it begins like JSON and is not JSON: mend it, or load the column as texts (--text)"
         )
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from qss_client.cli.main import MissingExtraError, exit_code_of, make_app, run_app
+from qss_client.cli.main import make_app
 from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.printing import Output
+from qss_client.cli.program import MissingExtraError, exit_code_of, run_app
 from qss_client.cli.shell.lines import ENDS, Lines
 from qss_client.cli.shell.names import store_names
 from qss_core.errors import MalformedRequestError
@@ -112,9 +113,7 @@ def _prompts(lines: Lines, store: str | None) -> Iterator[str]:
 
         from qss_client.cli.shell.line_completer import LineCompleter
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"`qss shell` needs the module {error.name}: pip install 'queryable-state[cli]'"
-        ) from error
+        raise MissingExtraError("shell", error.name, "cli") from error
     session: PromptSession[str] = PromptSession(
         history=FileHistory(str(history_file())),
         completer=LineCompleter(lines),

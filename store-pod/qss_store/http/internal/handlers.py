@@ -45,6 +45,7 @@ from qss_store.http.middleware import (
     read_body,
     read_json,
 )
+from qss_store.http.responses import json_response
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.transactions.commands import Stage
 from qss_store.transactions.position_limits import (
@@ -87,11 +88,11 @@ class InternalApi:
         name = writer_name(request)
         self._check_store_id(request)
         message = await self._read(request, OpenWriterRequest, STORE_ID)
-        return _json(await self._coordination.open(name, message))
+        return json_response(await self._coordination.open(name, message))
 
     async def commit(self, request: web.Request) -> web.Response:
         """Decides and commits a batch."""
-        return _json(await (await self._begin_commit(request)))
+        return json_response(await (await self._begin_commit(request)))
 
     async def _begin_commit(self, request: web.Request) -> Awaitable[CommitAnswer]:
         """Decodes the batch and starts the commit: waiting for it does not keep the body."""
@@ -121,13 +122,13 @@ class InternalApi:
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         message = await self._read(request, AbortRequest, STORE_ID)
-        return _json(await self._coordination.abort(name, epoch, batch, message))
+        return json_response(await self._coordination.abort(name, epoch, batch, message))
 
     async def renew(self, request: web.Request) -> web.Response:
         epoch = WriterEpoch(_number(request, "epoch"))
         self._check_store_id(request)
         self._coordination.writers.renew(writer_name(request), epoch)
-        return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
+        return json_response(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
         self._pod.registry.check_store(request.match_info["store"])
@@ -148,7 +149,7 @@ class InternalApi:
                 writer_epoch=epoch,
                 chunk=chunk,
             )
-            return _json(await self._batches.stage(stage, slices))
+            return json_response(await self._batches.stage(stage, slices))
         finally:
             self._hold(-len(body))
 
@@ -205,7 +206,7 @@ class InternalApi:
 
     async def resolve(self, request: web.Request) -> web.Response:
         """Answers whether the batch of old chunks is decided, dropped or open."""
-        return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
+        return json_response(self._coordination.resolve(await self._read(request, ResolveRequest)))
 
     async def sequences(self, request: web.Request) -> web.Response:
         """Compares the sequences of this pod with the sequences of another pod."""
@@ -215,7 +216,7 @@ class InternalApi:
     async def configurations(self, request: web.Request) -> web.Response:
         """Tells another pod the newer configurations of its partitions."""
         asked = await self._read(request, ConfigurationsRequest)
-        return _json(self._comparison.configurations(asked))
+        return json_response(self._comparison.configurations(asked))
 
     # --- Control
 
@@ -266,10 +267,6 @@ class InternalApi:
     async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
         _parameters(request, *allowed)
         return await read_json(request, self._settings.message_bytes_max, kind, self._pace)
-
-
-def _json(message: object) -> web.Response:
-    return web.Response(body=encode(message), content_type="application/json")
 
 
 def _told(request: web.Request, message: object) -> web.Response:

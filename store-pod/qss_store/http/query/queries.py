@@ -210,11 +210,11 @@ def _check_is_no_page(message: QueryRequest, name: str) -> None:
 
 def _check_one_of_both(options: ReadOptions) -> None:
     if options.partition is not None and options.partitions is not None:
-        raise MalformedRequestError("partition or partitions, not both")
+        raise MalformedRequestError("give partition or partitions, not both")
 
 
 def _partition_without_key() -> MalformedRequestError:
-    return MalformedRequestError("partition is for the key of a query: say partitions")
+    return MalformedRequestError("partition is for a query of one key: give partitions")
 
 
 def _scope(request: web.Request) -> Scope:

@@ -227,4 +227,4 @@ _ROWS = {Format.Plain: _plain_rows, Format.Timestamped: _timestamped_rows}
 def _refused(taken_apart: Iterator[object]) -> AssertionError:
     """Splits the rows one by one, which raises MalformedBytesError."""
     deque(taken_apart, maxlen=0)
-    return AssertionError("bytes that many were refused for are refused of one")
+    return AssertionError("rows that are refused together have a row that is refused alone")

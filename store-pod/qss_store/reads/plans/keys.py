@@ -145,7 +145,7 @@ def plan_scan(parameters: dict[str, str], codec: Codec) -> ScanPlan:
     order = order_of(parameters)
     if "prefix" in parameters:
         if "from" in parameters or "to" in parameters:
-            raise MalformedRequestError("prefix goes without from and to")
+            raise MalformedRequestError("give either prefix, or from and to")
         return _prefix(_prefix_of_text(parameters["prefix"], codec), order, codec.shape)
     lower, upper = (
         key_of_text(parameters[name], codec) if name in parameters else None
@@ -179,7 +179,7 @@ def key_of_text(text: str, codec: Codec) -> bytes:
 def key_of_json(obj: object, codec: Codec) -> bytes:
     """The stored bytes of a key in a body."""
     if obj is None:
-        raise NullKeyError("key: none is given, and none is null: every row of a store has one")
+        raise NullKeyError("key is missing or null: every row of a store has a key")
     return _checked(codec.key.encode(codec.key.from_json(obj)))
 
 
@@ -214,7 +214,7 @@ def _prefix_of_text(text: str, codec: Codec) -> bytes:
 
 def _prefix_of_json(obj: object, codec: Codec) -> bytes:
     if obj is None:
-        raise NullKeyError("prefix is not null: an empty one is for all keys")
+        raise NullKeyError("prefix is null: the empty prefix selects all keys")
     if codec.key.name == "bytes":
         return _checked(codec.key.encode(codec.key.from_json(obj)))
     if not isinstance(obj, str):

@@ -96,8 +96,8 @@ def plan_window(parameters: dict[str, str], codec: Codec, key: bytes) -> PointPl
     _check_alone(parameters, ("start",), ("from", "to"))
     if codec.retain_duplicates:
         raise UnknownQueryTypeError(
-            f"store {codec.name} retains duplicates: a window has many rows, so ask for from and "
-            "to, the same time in both"
+            f"store {codec.name} retains duplicates: a window has many rows, so give its start "
+            "as from and as to"
         )
     start = time_parameter("start", parameters)
     assert start is not None, "a plan of one window has its start"
@@ -110,7 +110,7 @@ def plan_session(parameters: dict[str, str], codec: Codec, key: bytes) -> PointP
     _check_alone(parameters, ("start", "end"), ("endFrom", "startTo"))
     start, end = (time_parameter(name, parameters) for name in ("start", "end"))
     if start is None or end is None:
-        raise MalformedRequestError("one session is named by its start and its end, both")
+        raise MalformedRequestError("start and end together name a session: give both, or none")
     return PointPlan(encode_session_key(key, start, end), codec.shape)
 
 
@@ -120,9 +120,7 @@ def _check_alone(
     beside = [name for name in (*bounds, "order", "limit", "cursor") if name in parameters]
     if beside:
         name = "names" if len(exact) == 1 else "name"
-        raise MalformedRequestError(
-            f"{' and '.join(exact)} {name} one row: ask without {beside[0]}"
-        )
+        raise MalformedRequestError(f"{' and '.join(exact)} {name} one row: leave out {beside[0]}")
 
 
 def _keys_of_text(parameters: dict[str, str], codec: Codec) -> tuple[bytes | None, bytes | None]:
@@ -231,9 +229,9 @@ def _exact_session(
     query: SessionQuery, keys: tuple[bytes | None, bytes | None], codec: Codec
 ) -> TimedPlan:
     if query.start is None or query.end is None or query.key is None:
-        raise MalformedRequestError("one session is named by its key, its start and its end")
+        raise MalformedRequestError("key, start and end name one session: give all three")
     if query.end_from is not None or query.start_to is not None:
-        raise MalformedRequestError("start and end name one session: without endFrom and startTo")
+        raise MalformedRequestError("start and end name one session: omit endFrom and startTo")
     start, end = time_of_json("start", query.start), time_of_json("end", query.end)
     assert keys[0] is not None, "its key was checked"
     encode_session_key(keys[0], start, end)  # Raises for bounds that no session has.

@@ -22,7 +22,7 @@ def plan_versions(parameters: dict[str, str], codec: Codec, key: bytes) -> Versi
     if not asked:
         return VersionPlan(key, time_parameter("asOf", parameters), times_of(parameters))
     if "asOf" in parameters:
-        raise MalformedRequestError(f"asOf is for one version: without {asked[0]}")
+        raise MalformedRequestError(f"asOf is for one version: leave out {asked[0]}")
     first, last = (time_parameter(name, parameters) for name in ("from", "to"))
     return _history(key, (first, last), order_of(parameters), times_of(parameters), codec)
 

@@ -91,7 +91,9 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
     if len(set(named)) != len(named):
         raise MalformedCursorError(f"the cursor names a partition twice: {_WHAT_TO_DO}")
     if any(partition >= codec.partitions for partition in named):
-        raise MalformedCursorError(f"the cursor names a partition there is not: {_WHAT_TO_DO}")
+        raise MalformedCursorError(
+            f"the cursor names a partition that does not exist: {_WHAT_TO_DO}"
+        )
     return pieces
 
 

@@ -90,7 +90,7 @@ class ReplicaHealth:
         try:
             self._engine.write(batch)
         except StoreError as error:
-            _LOG.warning("partition %s does not keep it: %s", self._partition, error.message)
+            _LOG.warning("partition %s cannot keep its health: %s", self._partition, error.message)
 
     @property
     def has_failed(self) -> bool:

@@ -33,6 +33,6 @@ class RowLock(asyncio.Lock):
         async with self:
             if self._is_in_commit:
                 raise DiskFullError(
-                    "the volume is full, and a commit waits for space in its middle"
+                    "the volume is full, and a commit that is applied in part waits for space"
                 )
             yield

@@ -81,9 +81,7 @@ class Leaving:
             else:
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
-            _LOG.warning(
-                "partitions %s still count on the pod that stops: %s", listed(counted), why
-            )
+            _LOG.warning("the pod stops while partitions %s need it: %s", listed(counted), why)
             return
         took_s = self._clock.monotonic_s() - begun_s
-        _LOG.info("no partition counts on the pod any more, after %.1f s", took_s)
+        _LOG.info("no partition needs the pod any more, after %.1f s", took_s)

@@ -54,7 +54,7 @@ class UnlikeAlarm:
                 batch.put(META, _UNLIKE, wanted)
             self._engine.write(batch)
         except StoreError as error:
-            _LOG.warning("the database does not keep its alarm: %s", error.message)
+            _LOG.warning("the alarm about unlike rows cannot be kept: %s", error.message)
 
 
 def forget_alarm(batch: Batch) -> None:

@@ -209,7 +209,7 @@ class _Comparison:
         try:
             decode_message(await self._send(pod, UNLIKE_PATH, encode_message(request)), Done)
         except StoreError as error:
-            told = "partition %s: pod %s does not hear what a comparison of its rows found: %s"
+            told = "partition %s: pod %s does not take the result of comparing its rows: %s"
             _LOG.error(told, self._replica.partition, pod, error.message)
 
     async def _send(self, pod: Ordinal, path: str, body: bytes) -> bytes:

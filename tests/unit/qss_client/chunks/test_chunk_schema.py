@@ -187,5 +187,5 @@ def test_trap_18_all_windows_of_a_key_are_in_the_partition_of_the_key() -> None:
         }
     )
     decode_chunk(bytes(encode_slice(home, rows).data), 12, WINDOW)
-    with pytest.raises(MalformedRequestError, match="hashes elsewhere"):
+    with pytest.raises(MalformedRequestError, match="belongs to another partition"):
         decode_chunk(bytes(encode_slice((home + 1) % 12, rows).data), 12, WINDOW)

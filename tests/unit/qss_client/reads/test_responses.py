@@ -98,7 +98,7 @@ def test_a_part_is_taken_for_the_whole_only_where_it_was_asked_for() -> None:
     part = read_query_answer(body)
     assert (part.cursor, part.partition_results[0].end) == ("c", False)
     for merge in (part.first, part.rows, part.count, part.get_only_partition_result):
-        with pytest.raises(TooLargeError, match="say limit"):
+        with pytest.raises(TooLargeError, match="give limit"):
             merge()
     asked = read_query_answer(body, limit=1)
     assert (asked.count(), asked.rows(), asked.cursor) == (1, [{"key": "a"}], "c")
@@ -110,7 +110,7 @@ def test_an_answer_that_was_cut_short_is_no_answer_to_what_was_asked() -> None:
     cut = read_query_answer(body, limit=2)
     assert (cut.is_cut, cut.row_count) == (True, 1)
     for merge in (cut.first, cut.rows, cut.count, cut.get_only_partition_result):
-        with pytest.raises(TooLargeError, match="has 1 of the 2 rows"):
+        with pytest.raises(TooLargeError, match="with 1 of the 2 rows"):
             merge()
     assert cut.rows(whole=False) == [{"key": "a"}]
     assert read_query_answer(body).rows(whole=False) == [{"key": "a"}]

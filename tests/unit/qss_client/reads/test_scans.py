@@ -90,7 +90,7 @@ def test_one_row_is_asked_for_by_its_bounds() -> None:
     "beside", [{"key_from": "a"}, {"key_to": "b"}, {"order_by": "time"}, {"partitions": []}]
 )
 def test_what_is_for_many_keys_is_refused_beside_one(beside: dict[str, Any]) -> None:
-    with pytest.raises(MalformedRequestError, match="with a key"):
+    with pytest.raises(MalformedRequestError, match="rows of one key"):
         windows(key="a", **beside)
 
 

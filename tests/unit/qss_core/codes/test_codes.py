@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[4] / "store-pod" / "docs" / "errors.md"
 # The modules whose codes a person meets: in an answer of a pod, or at the end of a command.
 OF_PEOPLE = (
     "qss_core.errors",
-    "qss_client.cli.main",
+    "qss_client.cli.program",
     "qss_client.kube.kubectl",
     "qss_operator.errors",
     "qss_spark.state.errors",

@@ -117,7 +117,7 @@ def test_a_report_has_all_parts_and_no_secrets(plugin: Program, tmp_path: Path) 
     assert "secret" not in asked.lower()
     again = plugin.run("report", "words", "-n", "shop")
     assert (again.code, again.out) == (2, "")
-    assert "name another one by --file" in again.err
+    assert "give another path by --file" in again.err
 
 
 def test_a_report_on_no_store_writes_no_file(plugin: Program, tmp_path: Path) -> None:

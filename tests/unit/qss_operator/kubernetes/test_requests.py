@@ -67,7 +67,7 @@ def test_only_what_does_no_harm_twice_is_repeatable() -> None:
     by_name = delete_request(PODS, "s", "a", uid=None, resource_version=None, **unconditional)
     assert by_uid.is_repeatable
     assert not by_name.is_repeatable
-    assert apply_request(PODS, "s", {"metadata": {"name": "a"}}, None, force=True).is_repeatable
+    assert apply_request(PODS, "s", {"metadata": {"name": "a"}}).is_repeatable
     assert merge_patch_request(PODS, "s", "a", version, None).is_repeatable
     assert not merge_patch_request(PODS, "s", "a", {"spec": {}}, None).is_repeatable
     assert replace_request(PODS, "s", "a", version, None).is_repeatable
@@ -83,4 +83,4 @@ def test_a_replacement_without_its_version_is_a_bug() -> None:
 def test_an_apply_to_a_version_without_its_uid_is_a_bug() -> None:
     body = {"metadata": {"name": "a", "resourceVersion": "7"}}
     with pytest.raises(AssertionError):
-        apply_request(PODS, "s", body, None, force=True)
+        apply_request(PODS, "s", body)

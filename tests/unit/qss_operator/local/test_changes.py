@@ -87,7 +87,9 @@ async def test_a_number_that_the_store_cannot_have_changes_nothing(state: StateD
         await set_replicas(state, STORE, 0)
     with pytest.raises(InvalidResourceError, match="at most 512"):
         await set_replicas(state, STORE, 600)
-    with pytest.raises(StoreNotFoundError, match=r"no store 'words' in .*; there: word-counts"):
+    with pytest.raises(
+        StoreNotFoundError, match=r"no store 'words' in .*; its stores: word-counts"
+    ):
         await set_replicas(state, "words", 2)
     assert text_of(state) == before
 
@@ -118,7 +120,7 @@ async def test_a_move_is_stored_as_an_annotation_and_taken_back(state: StateDire
         assert resource["metadata"]["annotations"] == {ACTIVES_ANNOTATION: "3=2,5=0"}
         assert resource["metadata"]["generation"] == 1
         before = text_of(state)
-        with pytest.raises(NotThereError, match="no partition 6; there: 0 to 5"):
+        with pytest.raises(NotThereError, match="no partition 6; it has 0 to 5"):
             await ask_for_active(state, STORE, 6, "0")
         for pod in ("3", f"{STORE}-3", "other-1", "-1", "1.5", ""):
             with pytest.raises(NotThereError, match=f"there: {STORE}-0, {STORE}-1, {STORE}-2"):

@@ -18,7 +18,7 @@ from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports,
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
-from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
+from qss_operator.planning.annotations import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_testing.fakes.control_world import resource_of
 from qss_testing.fakes.simulated_pod import STORE
@@ -88,7 +88,7 @@ def test_only_a_file_that_is_there_and_has_one_block_is_written_over_itself(
         overwrite_yaml(tmp_path / "none.yaml", {})
     file = tmp_path / "file.yaml"
     write_yaml(file, {"a": 1})
-    with pytest.raises(StateDirectoryError, match="it is too long"):
+    with pytest.raises(StateDirectoryError, match="exceeds its block"):
         overwrite_yaml(file, {"a": "x" * 600})
     assert read_yaml(file) == {"a": 1}
 

@@ -176,7 +176,7 @@ def test_a_renamed_folder_of_a_store_is_named_and_no_empty_store_takes_its_place
     for _ in range(2):
         with pytest.raises(StateDirectoryError) as refused:
             prepare_resource(yaml.safe_load(manifest(replicas=1)), state)
-        assert f"store {STORE} would begin empty, and there is data" in refused.value.message
+        assert f"store {STORE} would begin empty, although it has data" in refused.value.message
         assert f"`{back}`" in refused.value.message
         assert f"`{aside}`" in refused.value.message
         (away / "resource.yaml").unlink(missing_ok=True)

@@ -159,7 +159,7 @@ def test_a_job_that_only_repeats_its_batch_is_given_up(tmp_path: Path, driver: D
     script.write_text(
         "import sys\nprint('{\"batch\": 3}', flush=True)\nsys.exit('OSError: Connection refused')\n"
     )
-    with pytest.raises(ProgramError, match="without getting on"):
+    with pytest.raises(ProgramError, match="without progress"):
         batches(driver, script)
     assert driver.starts == STARTS_IN_VAIN_MAX + 1
 

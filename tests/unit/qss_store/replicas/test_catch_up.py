@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from qss_core.model import Epoch, Offset, Ordinal
 from qss_store.replicas.apply.catch_up import CatchUp
-from qss_store.replication.digest import NO_DIGEST, LogPoint
 from qss_store.replication.follower import Append, Moment
 from qss_store.replication.log import Log
 from qss_store.storage.engine import META
 from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.pods.one_replica import BEGINNING
 from qss_testing.pods.stores import configuration, open_memory
 
 _LEARNING = configuration(0, 0, learners=[1], epoch=3)
@@ -31,7 +31,7 @@ class Standby:
     def hear(self, watermark: int, process: str = "now") -> None:
         append = Append(
             configuration=_JOINED,
-            previous=LogPoint(Offset(0), Epoch(0), NO_DIGEST),
+            previous=BEGINNING,
             watermark=Offset(watermark),
             after=Moment(process, 0.0),
         )

@@ -1,9 +1,9 @@
 """A follower is as fresh as the active's answers to what it said, whenever these answers come."""
 
-from qss_core.model import Epoch, Offset
+from qss_core.model import Offset
 from qss_store.replicas.peers.freshness import Freshness
-from qss_store.replication.digest import NO_DIGEST, LogPoint
 from qss_store.replication.follower import Append, Moment
+from qss_testing.pods.one_replica import BEGINNING
 from qss_testing.pods.stores import configuration
 
 _CONFIGURATION = configuration(0, 0, standbys=[1])
@@ -12,7 +12,7 @@ _CONFIGURATION = configuration(0, 0, standbys=[1])
 def sent(after: Moment | None, watermark: int = 0) -> Append:
     return Append(
         configuration=_CONFIGURATION,
-        previous=LogPoint(Offset(0), Epoch(0), NO_DIGEST),
+        previous=BEGINNING,
         watermark=Offset(watermark),
         after=after,
     )

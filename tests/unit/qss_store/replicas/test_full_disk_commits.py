@@ -43,7 +43,7 @@ async def test_a_commit_that_waits_for_space_in_its_middle_is_not_shown(change: 
         faults.full_at, faults.full_times = faults.steps + 5, 1
         commit = asyncio.create_task(commit_chunks(replica, (chunk,), batch=1, position={}))
         await wait_until_async(lambda: replica.failure)
-        with pytest.raises(DiskFullError, match="a commit waits for space in its middle"):
+        with pytest.raises(DiskFullError, match="a commit that is applied in part waits for space"):
             await (replica.format_change.move_rows(3) if moves else take_format(replica))
         assert len(shown_keys(replica)) == len(OLD)
         await commit

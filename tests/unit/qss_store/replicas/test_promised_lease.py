@@ -7,11 +7,10 @@ import pytest
 from qss_core.errors import DiskFullError
 from qss_core.model import Offset, StoreSettings
 from qss_store.replicas.volume.promised_lease import PromisedLease
-from qss_store.replication.digest import BEGINNING
 from qss_store.replication.follower import Append
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.memory_engine import MemoryEngine
-from qss_testing.pods.one_replica import started_replica
+from qss_testing.pods.one_replica import BEGINNING, started_replica
 from qss_testing.pods.stores import configuration
 
 LONG_S, SHORT_S = 10.0, 2.0

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError, MalformedRequestError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId
-from qss_store.replication.digest import BEGINNING, LogPoint, digest_after
+from qss_store.replication.digest import LogPoint, digest_after
 from qss_store.replication.entries import Entry, Payload, encode_entry
 from qss_store.replication.follower import Append, SentEntry, StepBack, Take, receive
 from qss_store.replication.log import Log
+from qss_testing.pods.one_replica import BEGINNING
 
 A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)
 FIRST = Offset(0)

@@ -5,13 +5,9 @@ import logging
 
 import pytest
 
+from qss_client.log_format import JsonFormatter
 from qss_core.errors import CorruptionError, MalformedRequestError
-from qss_store.runtime.log_format import (
-    JsonFormatter,
-    TextFormatter,
-    tell_unexpected,
-    told_exception,
-)
+from qss_store.runtime.log_format import TextFormatter, tell_unexpected, told_exception
 
 ROW = "".join(("SEC", "RET"))  # Put together, so that no line of code contains it.
 
@@ -36,7 +32,7 @@ def record(error: BaseException) -> logging.LogRecord:
     return logging.LogRecord("x", logging.ERROR, "", 0, "it failed", (), info)
 
 
-@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter(TextFormatter())])
 def test_an_exception_is_told_by_its_type_and_place(formatter: logging.Formatter) -> None:
     told = formatter.format(record(raised(ours=False)))
     assert ROW not in told

@@ -80,7 +80,9 @@ def test_json_is_stored_as_it_is_and_another_text_as_a_text() -> None:
 def test_broken_json_is_refused_unless_the_column_has_texts() -> None:
     rows = [{"key": Text("a"), "value": Text('{"n":')}]
     for columns in (Columns(), Columns(value=("key", "value"))):
-        with pytest.raises(MalformedRequestError, match='"value": it begins as JSON and is none'):
+        with pytest.raises(
+            MalformedRequestError, match='"value": it begins like JSON and is not JSON'
+        ):
             encoded(make_definition(4), rows, columns)
     (found,) = encoded(make_definition(4), rows, Columns(texts=frozenset({"value"})))
     assert found["value"] == b'"{\\"n\\":"'
