@@ -12,7 +12,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a record, with the same members in pods and operators."""
 
     def __init__(self, text: logging.Formatter) -> None:
-        """`text` formats the exceptions."""
+        """`text` formats the tracebacks of exceptions."""
         super().__init__()
         self._text = text
 

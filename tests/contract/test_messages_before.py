@@ -104,7 +104,7 @@ def newest_messages() -> dict[str, Any]:
             full_volume=FullVolume(free_bytes=1, kept_back_bytes=2, size_bytes=3),
             copies=(CopyReport(partition=0, done_bytes=1, total_bytes=2),),  # type: ignore[arg-type]
             pods_kept=2,
-            unassigned=(1,),  # type: ignore[arg-type]
+            unassigned=(1,),
             is_leaving=True,
         ),
         "StoreAssignment": assignment,

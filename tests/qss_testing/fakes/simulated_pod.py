@@ -1,5 +1,6 @@
 """A pod in memory: its disk outlives its process."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from qss_core.errors import StaleEpochError, WrongStoreError
@@ -114,7 +115,6 @@ class SimulatedPod:
         )
 
     def report(self) -> ReplicasReport:
-        kept = {} if self.is_older else {entry.partition: entry for entry in self.held}
         replicas = [
             ReplicaReport(
                 configuration=entry,
@@ -150,16 +150,7 @@ class SimulatedPod:
             version=1,
             ready=self.store_id is not None and self.state == "serving",
             replicas=() if self.is_opening else tuple(replicas),
-            lost=tuple(
-                LostReplica(
-                    partition=PartitionId(number),
-                    error=why,
-                    is_waiting=number in self.waiting,
-                    is_misplaced=number in self.misplaced,
-                    configuration=kept.get(PartitionId(number)),
-                )
-                for number, why in self.lost.items()
-            ),
+            lost=tuple(self._lost()),
             full_volume=self.full_volume,
             volume=self.volume,
             pods_kept=self.pods_kept,
@@ -167,6 +158,17 @@ class SimulatedPod:
             if self.store_id is not None
             else tuple(PartitionId(one) for one in sorted(self.unassigned)),
         )
+
+    def _lost(self) -> Iterator[LostReplica]:
+        kept = {} if self.is_older else {entry.partition: entry for entry in self.held}
+        for number, why in self.lost.items():
+            yield LostReplica(
+                partition=PartitionId(number),
+                error=why,
+                is_waiting=number in self.waiting,
+                is_misplaced=number in self.misplaced,
+                configuration=kept.get(PartitionId(number)),
+            )
 
     def _end(self, partition: int) -> Offset:
         return Offset(2 * (partition in self.written) + (partition in self.logged))

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from qss_operator import logs
+from qss_client.log_format import configure_log
 from qss_operator.kubernetes.settings import parse_settings
 
 IMAGE = {"QSS_STORE_IMAGE": "store:1"}
@@ -32,7 +32,7 @@ def test_the_log_is_json_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
     try:
-        logs.configure("json", "info")
+        configure_log("json", "info")
         logging.getLogger("qss_operator").info("%s is gone", "shop/words")
     finally:
         root.handlers[:] = before

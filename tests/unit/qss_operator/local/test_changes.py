@@ -123,7 +123,7 @@ async def test_a_move_is_stored_as_an_annotation_and_taken_back(state: StateDire
         with pytest.raises(NotThereError, match="no partition 6; it has 0 to 5"):
             await ask_for_active(state, STORE, 6, "0")
         for pod in ("3", f"{STORE}-3", "other-1", "-1", "1.5", ""):
-            with pytest.raises(NotThereError, match=f"there: {STORE}-0, {STORE}-1, {STORE}-2"):
+            with pytest.raises(NotThereError, match=f"one of {STORE}-0, {STORE}-1, {STORE}-2"):
                 await ask_for_active(state, STORE, 0, pod)
         assert text_of(state) == before
         await ask_for_active(state, STORE, 5, "any")
