@@ -8,7 +8,7 @@
    stores that fit them.
 4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
    nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
-   with the whole state, which replaces all rows at once. `copy_writer` is its writer in the store.
+   with the whole state, which replaces all rows at once.
 5. `follow_loop` goes on with the copies of all stores (`group`), tells each batch, and keeps
    `metrics`. `driver` does it in a thread of the query's driver.
 

@@ -2,20 +2,34 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from qss_client.addresses import Urls
 from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
 from qss_client.chunks.chunk import Slice
+from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
-from qss_client.writes.batch import Run, Staged, commit, stage, write_batch
-from qss_core.errors import BatchMismatchError, MalformedRequestError
+from qss_client.writes.batch import (
+    WRITE_LIMITS,
+    Run,
+    Staged,
+    abort,
+    commit,
+    discover,
+    open_writer,
+    renew,
+    stage,
+    write_batch,
+)
+from qss_client.writes.writers import delete_writer, list_writers
+from qss_core.errors import BatchMismatchError, MalformedRequestError, StoreError
 from qss_core.model import StoreType
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import CommitAnswer
-from qss_spark.mirroring.copy_writer import BEGUN, CopyWriter
+from qss_core.wire.writer_reports import WriterReport
 from qss_spark.mirroring.rows.computed_values import ComputedValues
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.state_follower import Changes, MovedStateError, StateFollower
@@ -24,9 +38,10 @@ from qss_spark.state.errors import StateGoneError
 
 # Between tries: a shared volume may show a commit before the files of its batch.
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
-# In the id of a copy, behind BEGUN and its first batch:
-_AGAIN = "~"  # Before what tells this beginning from an earlier one.
-_COMPUTED = "="  # Before the digest of the computed values.
+_CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
+BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
+_AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
+_COMPUTED = "="  # Between them and the digest of the computed values.
 _WITHOUT_OPAQUE = f"{_COMPUTED}readable"  # Instead of a digest: earlier copies had such columns.
 
 
@@ -83,21 +98,31 @@ class StateCopy:
         self._computed = ComputedValues(values, follower.opaque) if values else None
         self._follower = follower
         self._http = http
-        self._query = follower.checkpoint.query_id
-        self._id = f"{self._query}.{follower.name}"
-        self._writer = CopyWriter(http, urls, store, writer, self._id, direct=direct)
-        self._definition = self._writer.metadata.definition
+        self._metadata = discover(http, urls, store, WRITE_LIMITS)
+        self._writer = writer
         self._keep_deleted = keep_deleted
-        if is_session := self._definition.type is StoreType.SESSION:
+        if is_session := self._metadata.definition.type is StoreType.SESSION:
             follower.keep_values()
         # Sessions may have grown while nothing was copied: they cannot stay beside the newer ones.
         self._keeps_rows = keep_deleted and not is_session
         self._has_rows = False  # Of this part of the state.
+        self._query = follower.checkpoint.query_id
+        self._id = f"{self._query}.{follower.name}"
         self._rows: StoreRows | None = None
+        self._run: Run | None = None
         self._last: int | None = None  # The newest batch that the store has.
         self._identity: str | None = None  # Of that batch, where this process has written it.
-        if (held := self._writer.held()) is None:
+        self._list = partial(list_writers, http, urls, store, direct=direct)
+        self._delete = partial(delete_writer, http, urls, store, writer, force=True, direct=direct)
+        known = self._list()
+        self._refuse([one for one in known if one.last_batch is not None])
+        if (held := next((one for one in known if one.name == writer), None)) is None:
             return
+        if (other := held.query_id.partition(BEGUN)[0]) != self._id:
+            raise MalformedRequestError(
+                f"the writer {writer} of store {store} copies {other}, and this is {self._id}: "
+                "give each part of a state its own store"
+            )
         self._has_rows = True
         begun = held.query_id.rpartition(BEGUN)[2].partition(_COMPUTED)[0]
         if held.query_id != self._named(begun):
@@ -117,7 +142,7 @@ class StateCopy:
     @property
     def needs_whole(self) -> bool:
         """Whether the next step begins with the whole state."""
-        return self._writer.run is None or self._last is None
+        return self._run is None or self._last is None
 
     @property
     def last(self) -> int | None:
@@ -130,8 +155,7 @@ class StateCopy:
         Begins with the whole state, and begins anew where Spark has deleted what is needed.
         """
         checkpoint = self._follower.checkpoint
-        run = self._writer.run
-        if run is None or self._last is None:  # As `needs_whole`.
+        if self._run is None or self._last is None:  # As `needs_whole`.
             return self._begin()
         newest = checkpoint.newest()
         if newest == self._last:
@@ -145,18 +169,19 @@ class StateCopy:
             changes = self._changes(following, is_newest=following == newest)
         except StateGoneError:
             return self._begin()
-        return self._write(run, changes)
+        return self._write(self._run, changes)
 
     def close(self) -> None:
         """Ends the run: the store need not wait for it. An error of the store is ignored."""
-        if self._last is not None:
-            self._writer.close(self._last)
+        if self._run is not None and self._last is not None:
+            with suppress(StoreError):
+                abort(self._http, self._run, self._last + 1, _CLOSE_LIMITS)
 
     def renew(self) -> None:
         """Keeps the run open while the query commits nothing. Raises StaleWriterError."""
-        if self._writer.run is not None:
+        if self._run is not None:
             self._work("asks the store whether this is still its copy")
-            self._writer.renew()
+            renew(self._http, self._run)
 
     def _begin(self) -> Written:
         """Writes the whole state of the newest batch."""
@@ -169,7 +194,7 @@ class StateCopy:
         # A copy may have begun with the same batch and the same values before, and ended since.
         begun = f"{number}{_AGAIN}{uuid.uuid4().hex[:8]}"
         run = self._open(self._named(begun), take_over=True)
-        self._writer.stay_alone()
+        self._stay_alone()
         return self._write(run, whole)
 
     def _whole(self) -> Changes:
@@ -199,7 +224,38 @@ class StateCopy:
         return self._follower.changes(number)
 
     def _work(self, what: str) -> None:
-        self._begins(f"{self._definition.name}: {what}")
+        self._begins(f"{self._metadata.definition.name}: {what}")
+
+    def _refuse(self, writers: Iterable[WriterReport]) -> None:
+        """Raises MalformedRequestError where one of these writers is another copy of a state."""
+        for one in writers:
+            if one.name != self._writer and BEGUN in one.query_id and not one.one_off:
+                store = self._metadata.definition.name
+                raise MalformedRequestError(
+                    f"the writer {one.name} of store {store} copies "
+                    f"{one.query_id.partition(BEGUN)[0]} into it, and this is {self._id} by the "
+                    f"writer {self._writer}: give each part of a state its own store. To copy by "
+                    f"another writer than before, end that copy, and delete its writer: qss "
+                    f"writers {store} --delete {one.name}"
+                )
+
+    def _stay_alone(self) -> None:
+        """Looks for copies that began meanwhile: of two the earlier one stays.
+
+        Raises MalformedRequestError, and deletes the writer that has written nothing.
+        """
+        known = self._list()
+        own = [(one.opened_at_ms, one.name) for one in known if one.name == self._writer]
+        try:
+            self._refuse(
+                one
+                for one in known
+                if one.last_batch is not None or [(one.opened_at_ms, one.name)] < own
+            )
+        except MalformedRequestError:
+            self._run = None
+            self._delete()
+            raise
 
     def _goes_on(self, last: int) -> bool:
         """Whether the batch that was written last is still the checkpoint's own.
@@ -225,7 +281,7 @@ class StateCopy:
         """
         checkpoint = self._follower.checkpoint
         try:
-            offsets = read_offsets(checkpoint.offsets(last), self._writer.name)
+            offsets = read_offsets(checkpoint.offsets(last), self._writer)
             identity = checkpoint.identity(last)
         except StateGoneError:
             return checkpoint.newest() > last
@@ -247,12 +303,19 @@ class StateCopy:
         return f"{self._id}{BEGUN}{begun}{values}"
 
     def _open(self, query_id: str, *, take_over: bool = False) -> Run:
-        run = self._writer.open(query_id, take_over=take_over)
-        self._last = run.opened.last_batch
+        run = open_writer(
+            self._http,
+            self._metadata,
+            self._writer,
+            query_id=query_id,
+            run_id=uuid.uuid4().hex,
+            take_over=take_over,
+        )
+        self._run, self._last = run, run.opened.last_batch
         return run
 
     def _write(self, run: Run, changes: Changes) -> Written:
-        offsets = read_offsets(changes.offsets, self._writer.name)
+        offsets = read_offsets(changes.offsets, self._writer)
         self._work(f"writes {changes.changed.num_rows} rows of batch {changes.batch}")
         with _naming(changes.batch):
             send, rows = self._sent(run, changes)
@@ -296,7 +359,7 @@ class StateCopy:
         if self._rows is None:
             key, value = (changes.changed.schema.field(name).type for name in ("key", "value"))
             self._rows = StoreRows(
-                self._definition,
+                self._metadata.definition,
                 key,
                 value,
                 keep_deleted=self._keep_deleted,
