@@ -24,6 +24,7 @@ from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.findings.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.findings.served_partitions import is_serving
 from qss_operator.planning.findings.shortage import Shortage, shortage_of
+from qss_operator.planning.membership.changes import changes_of
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
@@ -60,11 +61,16 @@ class Subject(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """The pauses between rounds, and the shortest time between two published statuses."""
+    """The pauses between rounds, and the shortest times between two of what is published.
+
+    `publish_s` is between two statuses, `moves_s` between two assignments with changes of moves: a
+    batch with rows in all partitions meets each of them.
+    """
 
     unsettled_s: float = 0.2
     settled_s: float = 1.0
     publish_s: float = 1.0
+    moves_s: float = 1.0
 
 
 class StoreReconciler:
@@ -88,6 +94,7 @@ class StoreReconciler:
         self._intervals = intervals or Intervals()
         self._sent: dict[Ordinal, SentAssignment] = {}
         self.published_at_s: float | None = None
+        self._moved_at_s: float | None = None  # When changes of moves were published last.
         self._attempts = Backoff()
         self._sending: dict[Ordinal, asyncio.Task[bool]] = {}  # Pods that take an assignment.
         self._completed: Sequence | None = None  # As of the last round.
@@ -130,7 +137,8 @@ class StoreReconciler:
             # What was done shows in the next round; a second status is written only then.
             return False
         observation = replace(observation, troubles=self._troubles(observation))
-        return await self._publish_observation(observation) and not steps
+        is_settled = await self._publish_observation(observation) and not steps
+        return is_settled and not observation.moves_wait
 
     async def _observe(self) -> Observation | None:
         resource = await self._resources.read(self._store)
@@ -151,6 +159,8 @@ class StoreReconciler:
             silent_s={one: now_s - self._heard_s.setdefault(one, now_s) for one in ordinals},
             completed=completed,
             refused_restart=self._refused_restart(resource, cluster),
+            moves_wait=self._moved_at_s is not None
+            and now_s - self._moved_at_s < self._intervals.moves_s,
         )
 
     def _refused_restart(self, resource: StoreResource, cluster: ClusterState) -> str | None:
@@ -213,10 +223,7 @@ class StoreReconciler:
             case SetReplicas():
                 return await self._set_replicas(step, observation)
             case PublishAssignment():
-                logger.info("%s: publishing an assignment", self._store)
-                status = status_of(observation, time_of(utc(self._clock)))
-                assert status.assignment == step.partitions
-                await self._resources.publish(observation.resource, status)
+                await self._publish_assignment(step, observation)
                 return True
             case SendAssignment():
                 return await self._send(step, observation)
@@ -360,6 +367,15 @@ class StoreReconciler:
         return tuple(told)
 
     # --- What is published
+
+    async def _publish_assignment(self, step: PublishAssignment, observation: Observation) -> None:
+        logger.info("%s: publishing an assignment", self._store)
+        status = status_of(observation, time_of(utc(self._clock)))
+        assert status.assignment == step.partitions
+        await self._resources.publish(observation.resource, status)
+        before = observation.resource.status
+        if changes_of(before and before.assignment, step.partitions).have_moves:
+            self._moved_at_s = self._clock.monotonic_s()
 
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish the changes, not more often than the interval says; whether all is quiet."""

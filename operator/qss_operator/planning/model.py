@@ -262,6 +262,7 @@ class Observation:
     completed: Sequence | None = None  # From the coordinator's report of the round before.
     refused_restart: str | None = None  # The uid of a pod whose restart is not tried again yet.
     troubles: tuple[Trouble, ...] = ()  # Refused actions of earlier rounds; only the status shows.
+    moves_wait: bool = False  # The last changes of a move were published a moment ago.
 
 
 # --- The steps of a plan.

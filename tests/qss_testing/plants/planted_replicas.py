@@ -185,13 +185,11 @@ REPLICA_PLANTS = (
     Plant.of(
         "pods are told an assignment that was not published",
         "operator/qss_operator/reconcile.py",
-        "                await self._resources.publish(observation.resource, status)\n"
-        "                return True\n",
+        "                await self._publish_assignment(step, observation)\n",
         "                try:\n"
-        "                    await self._resources.publish(observation.resource, status)\n"
+        "                    await self._publish_assignment(step, observation)\n"
         "                except ConflictError:\n"
-        "                    pass\n"
-        "                return True\n",
+        "                    pass\n",
     ),
     Plant.of(
         "a change of a configuration keeps its epoch",

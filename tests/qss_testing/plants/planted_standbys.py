@@ -17,6 +17,7 @@ _RESTARTS = "tests/unit/qss_operator/planning/test_restarts.py"
 _STUCK = "tests/unit/qss_operator/planning/test_stuck_pods.py"
 _DELETED = "tests/unit/qss_operator/planning/test_deleted_volumes.py"
 _MOVES = "tests/unit/qss_operator/planning/test_moves.py"
+_TOGETHER = "tests/unit/qss_operator/planning/test_moves_together.py"
 _CORDONED = "tests/unit/qss_operator/planning/test_cordoned_nodes.py"
 _LEASES = "tests/unit/qss_store/replication/test_lease.py"
 
@@ -313,6 +314,20 @@ STANDBY_PLANTS = (
         "        return None if waits else _next(entry, active=target.active)\n",
         "        return _next(entry, active=target.active)\n",
         f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
+    ),
+    Plant.of(
+        "each move is published for itself",
+        f"{_MEMBERSHIP}/moves.py",
+        "(spec.rebalance.paused or observation.moves_wait)",
+        "spec.rebalance.paused",
+        f"{_TOGETHER}::test_a_scale_publishes_its_changes_once_a_second_for_all_partitions",
+    ),
+    Plant.of(
+        "a partition without its standby waits for moves",
+        f"{_MEMBERSHIP}/epochs.py",
+        "observation.moves_wait and len(entry.in_sync) >= copies",
+        "observation.moves_wait",
+        f"{_TOGETHER}::test_a_partition_without_its_standby_does_not_wait_for_moves",
     ),
     Plant.of(
         "fewer standbys hand the actives over",

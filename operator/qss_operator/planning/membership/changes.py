@@ -38,6 +38,18 @@ class Changes:
     rejoined: Replicas = _NONE  # They are in sync again.
     joining: Replicas = _NONE
 
+    @property
+    def have_moves(self) -> bool:
+        """Whether a replica was added, came in sync or was removed, or an active handed over."""
+        return bool(
+            self.handovers
+            or self.begun
+            or self.done
+            or self.cancelled
+            or self.removed
+            or self.rejoined
+        )
+
 
 def changes_of(
     before: Iterable[PartitionConfiguration] | None,

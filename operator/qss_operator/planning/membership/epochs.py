@@ -116,9 +116,15 @@ def _next(
         and not (restart.stays_out and pod == restart.ordinal)
         and _follows(observation.reports, pod, entry, active)
     ]
-    if joining and is_sound:
+    if joining and is_sound and not _joins_later(observation, entry):
         return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
     return entry
+
+
+def _joins_later(observation: Observation, entry: PartitionConfiguration) -> bool:
+    """Whether a learner waits for other moves: the partition has all its replicas in sync."""
+    copies = 1 + observation.resource.spec.effective_standbys
+    return observation.moves_wait and len(entry.in_sync) >= copies
 
 
 def _led_by_another(

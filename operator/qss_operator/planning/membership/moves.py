@@ -263,8 +263,9 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
     """The next configurations of the partitions that move, by partition.
 
     A partition without its replicas gets them at once; of replicas that only move,
-    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops these moves. A pod that
-    still has a replica which the partition has left gets the next one when that is deleted.
+    `rebalance.maxWarmupReplicas` are copied at the same time. A pause stops these moves, and they
+    wait where others were published a moment ago. A pod that still has a replica which the
+    partition has left gets the next one when that is deleted.
     """
     spec = observation.resource.spec
     copies = 1 + spec.effective_standbys
@@ -284,7 +285,7 @@ def moved(observation: Observation, entries: Entries, targets: Targets) -> Entri
         if any(_is_left(observation.reports, pod, number) for pod in added):
             continue
         is_short = len(entry.replicas) - len(stalled_learners(observation, entry, full)) < copies
-        if spec.rebalance.paused and not is_short:
+        if (spec.rebalance.paused or observation.moves_wait) and not is_short:
             continue
         if added and (is_short or len(added) <= room):
             room -= 0 if is_short else len(added)
