@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.long
+
+_LONGER_THAN_A_TEST_S = 3600.0
 
 
 @pytest.fixture
@@ -25,9 +26,8 @@ def test_a_wrong_setting_ends_the_wait_early_with_the_words_of_the_pod(
     qss: Qss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QSS_SCRUB_BYTES_PER_S", "fast")
-    began_s = time.monotonic()
-    done = qss.up(timeout_s=60)
-    assert time.monotonic() - began_s < 40
+    # A command that waits longer than the test's limit for it fails the test.
+    done = qss.up(timeout_s=_LONGER_THAN_A_TEST_S)
     assert done.code == 4
     error = done.err[done.err.index("error: ") :]
     # On a busy machine one pod may end later than the wait for it.
