@@ -374,7 +374,8 @@ class StoreReconciler:
         assert status.assignment == step.partitions
         await self._resources.publish(observation.resource, status)
         before = observation.resource.status
-        if changes_of(before and before.assignment, step.partitions).have_moves:
+        published = None if before is None else before.assignment
+        if changes_of(published, step.partitions).have_moves:
             self._moved_at_s = self._clock.monotonic_s()
 
     async def _publish_observation(self, observation: Observation) -> bool:

@@ -190,7 +190,7 @@ class Pod:
 
     async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
         changed = assignment != self.registry.assignment
-        for configuration in assignment.partitions:
+        for configuration in self.registry.open_first(assignment.partitions):
             was_here = is_emptied and self.ordinal in configuration.in_sync
             changed |= await self._open(assignment, configuration, was_here=was_here)
         if changed:

@@ -1,6 +1,6 @@
 """Finds a partition's replica on this pod, or the pod that has the partition's active."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from qss_core.errors import (
@@ -88,6 +88,15 @@ class Registry:
         self._generation = assignment.generation or self._generation
         self._is_told = True
         return assignment.plain
+
+    def open_first(
+        self, configurations: Iterable[PartitionConfiguration]
+    ) -> list[PartitionConfiguration]:
+        """The configurations, those of open replicas first: writers wait for their new epochs.
+
+        So no writer waits while a database is made for a learner.
+        """
+        return sorted(configurations, key=lambda one: one.partition not in self.replicas)
 
     def placed(self) -> StoreAssignment:
         """The assignment. Raises NotReadyError before the pod got one."""

@@ -316,6 +316,14 @@ STANDBY_PLANTS = (
         f"{_RESTARTS}::test_actives_go_only_where_they_can_act_at_once",
     ),
     Plant.of(
+        "a database is made before open replicas take their epochs",
+        f"{_STORE}/replicas/registry.py",
+        "key=lambda one: one.partition not in self.replicas",
+        "key=lambda one: one.partition",
+        "tests/integration/test_new_replicas.py"
+        "::test_replicas_take_their_new_epochs_before_a_database_is_made",
+    ),
+    Plant.of(
         "each move is published for itself",
         f"{_MEMBERSHIP}/moves.py",
         "(spec.rebalance.paused or observation.moves_wait)",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from itertools import pairwise
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -38,7 +39,7 @@ class Dated(World):
             self.assigned_s.append(self.seconds)
 
 
-async def settled(**spec: object) -> tuple[Dated, StoreReconciler]:
+async def settled(**spec: Any) -> tuple[Dated, StoreReconciler]:
     world = Dated(resource=resource_of(spec_of(**spec)))
     reconciler = StoreReconciler(STORE, resources=world, cluster=world, pods=world, clock=world)
     await settle(world, reconciler)
