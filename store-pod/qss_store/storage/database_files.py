@@ -2,14 +2,22 @@
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_store.storage.engine import SyncedFiles
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+# A write-ahead log consists of blocks. A record has a batch of writes, in one piece or in several,
+# none of which passes the end of a block: CRC-32C, length and kind, then the bytes. A batch begins
+# with the number of its first write, and says how many writes it has.
+_BLOCK_BYTES = 32 * 1024
+_PIECE, _BATCH = struct.Struct("<IHB"), struct.Struct("<QI")
+_EMPTY, _WHOLE, _FIRST, _MIDDLE, _LAST = range(5)
 
 
 def sync_directory(path: Path) -> None:
@@ -62,6 +70,96 @@ def check_log(path: Path, synced: SyncedFiles) -> None:
             f"the write-ahead log {synced.log_number:06}.log has {held} bytes, and "
             f"{synced.log_bytes} were synced: it was cut short"
         )
+
+
+class _Hole(NamedTuple):
+    """A place in a write-ahead log before which writes are missing: the log's number, and bytes."""
+
+    log: int
+    place: int
+
+
+class _OtherRecordError(Exception):
+    """A write-ahead log has a record of another kind than this module knows."""
+
+
+def check_no_hole(path: Path) -> None:
+    """Raises CorruptionError if the write-ahead logs lack writes before others.
+
+    Of what was not synced a power loss may leave the later writes alone. RocksDB refuses most of
+    such logs; it opens one that ends early although a newer one exists, and one with empty pages
+    between two records. Call it before the database is opened.
+    """
+    if hole := _hole_in(path):
+        raise CorruptionError(
+            f"the write-ahead log {hole.log:06}.log lacks writes before those at byte "
+            f"{hole.place}, as after a loss of power, or by damage; bring the whole files back"
+        )
+
+
+def cut_behind_hole(path: Path) -> None:
+    """Cuts the write-ahead logs where writes are missing, so that RocksDB reads no later ones."""
+    if hole := _hole_in(path):
+        for number in sorted(_logs(path), reverse=True):
+            if number > hole.log:
+                _log_at(path, number).unlink()
+        os.truncate(_log_at(path, hole.log), hole.place)
+        sync_directory(path)
+
+
+def _hole_in(path: Path) -> _Hole | None:
+    """The first hole; None where there is none, or a log has records of an unknown kind."""
+    following: int | None = None  # The number of the next write.
+    try:
+        for number in sorted(_logs(path)):
+            for place, first, writes in _batches_in(_log_at(path, number)):
+                if following is not None and first > following:
+                    return _Hole(number, place)
+                following = first + writes
+    except _OtherRecordError:
+        return None
+    return None
+
+
+def _batches_in(log: Path) -> Iterator[tuple[int, int, int]]:
+    """The place of each whole batch of a log, the number of its first write, and its writes."""
+    block_at, begun, head = 0, -1, b""
+    with log.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            for at, size, kind in _pieces_of(block):
+                data_at = at + _PIECE.size
+                if kind == _WHOLE and size >= _BATCH.size:  # Nearly all pieces: copy no bytes.
+                    yield block_at + at, *_BATCH.unpack_from(block, data_at)
+                    continue
+                if kind == _FIRST:
+                    begun, head = block_at + at, b""
+                head += block[data_at : data_at + min(size, _BATCH.size - len(head))]
+                if kind == _LAST and begun >= 0 and len(head) == _BATCH.size:
+                    yield begun, *_BATCH.unpack(head)
+                    begun = -1
+            block_at += len(block)
+
+
+def _pieces_of(block: bytes) -> list[tuple[int, int, int]]:
+    """The place of each piece of a record in a block, the number of its bytes, and its kind.
+
+    Behind an empty page, or a piece that was cut, RocksDB goes on with the next block.
+    """
+    found = []
+    at, last = 0, len(block) - _PIECE.size
+    while at <= last:
+        _, size, kind = _PIECE.unpack_from(block, at)
+        if kind > _LAST:
+            raise _OtherRecordError
+        if kind == _EMPTY or at + size > last:
+            break
+        found.append((at, size, kind))
+        at += _PIECE.size + size
+    return found
+
+
+def _log_at(path: Path, number: int) -> Path:
+    return path / f"{number:06}.log"
 
 
 def _newest_of(logs: Mapping[int, int]) -> str:

@@ -27,7 +27,12 @@ from rocksdict import (
 from rocksdict import Snapshot as RocksSnapshot
 
 from qss_core.errors import CorruptionError, DiskFullError
-from qss_store.storage.database_files import make_directory, newest_log
+from qss_store.storage.database_files import (
+    check_no_hole,
+    cut_behind_hole,
+    make_directory,
+    newest_log,
+)
 from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get, SyncedFiles
 from qss_store.storage.free_space import Room, no_room_to_open
 from qss_store.storage.rocksdb_iterators import (
@@ -211,7 +216,7 @@ class RocksDbEngine:
     ) -> None:
         """Opens or makes the database. Raises CorruptionError if its files are damaged.
 
-        With `salvages` it reads the write-ahead log up to the first damage, and loses the rest.
+        With `salvages` it reads the write-ahead logs up to the first damage, and loses the rest.
         Unless it `compacts`, no compaction begins by itself: files at rest stay as they are.
         """
         self._path = path
@@ -228,6 +233,10 @@ class RocksDbEngine:
         self._compacting = threading.Lock()
         make_directory(path)
         _check_files(path)
+        if salvages:
+            cut_behind_hole(path)
+        else:
+            check_no_hole(path)
         try:
             present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
             named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}

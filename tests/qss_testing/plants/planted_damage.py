@@ -52,6 +52,22 @@ DAMAGE_PLANTS = (
         f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",
     ),
     Plant.of(
+        "a database is opened whose logs lack writes before others",
+        f"{_STORE}/storage/rocksdb.py",
+        "            check_no_hole(path)\n",
+        "            pass\n",
+        "tests/unit/qss_store/storage/test_log_holes.py"
+        "::test_a_database_whose_older_log_lost_its_end_is_not_opened",
+    ),
+    Plant.of(
+        "a salvage reads what lies behind missing writes",
+        f"{_STORE}/storage/rocksdb.py",
+        "            cut_behind_hole(path)\n",
+        "            pass\n",
+        "tests/unit/qss_store/storage/test_log_holes.py"
+        "::test_a_salvage_reads_the_logs_up_to_the_hole",
+    ),
+    Plant.of(
         "damage that is met again during a pass is forgotten",
         f"{_STORE}/replicas/volume/scrubber.py",
         "            if health.damage is known:\n",
