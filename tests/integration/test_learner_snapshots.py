@@ -23,7 +23,8 @@ from qss_store.replication.messages import (
     decode_message,
     encode_message,
 )
-from qss_testing.pods.write_cluster import lead, replica_of, replicated
+from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.pods.write_cluster import lead, replica_of, replicated, write_cluster
 
 
 async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(
@@ -45,6 +46,26 @@ async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one
         )
         with pytest.raises(MalformedRequestError):
             snapshots.check_part(part)
+
+
+async def test_a_snapshot_that_nobody_reads_any_more_is_deleted(tmp_path: Path) -> None:
+    """Where its learner had gone for good, its links kept old files until the pod ended."""
+    clock = SetClock()
+    async with write_cluster(tmp_path, partitions=1, clock=clock) as cluster:
+        await lead(cluster, 0, 2, learners=[1])
+        services, held = cluster.pods[0].services, tmp_path / "0" / "snapshots"
+        request = SnapshotRequest(
+            store_id=cluster.definition.store_id,
+            sender=Ordinal(1),
+            configuration=cluster.configurations[0],
+        )
+        found = await services.snapshots.begin(request)
+        clock.now_s += 119
+        await services.sweeper.round()
+        assert [path.name for path in held.iterdir()] == [found.snapshot]
+        clock.now_s += 2
+        await services.sweeper.round()
+        assert [*held.iterdir()] == []
 
 
 async def test_a_learner_that_has_installed_its_copy_is_greeted_at_once(tmp_path: Path) -> None:

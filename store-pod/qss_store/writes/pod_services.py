@@ -61,6 +61,7 @@ def build_pod(
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
     row_comparison = RowComparison(pod.registry, transport, settings)
+    snapshots = Snapshots(pod, config.directory)
     copies = LearnerCopies(pod, config.directory, transport, settings.replica_timeout_s)
     return PodServices(
         settings=settings,
@@ -69,7 +70,7 @@ def build_pod(
         operator_word=OperatorWord(clock),
         participant=participant,
         coordinator=coordinator,
-        sweeper=Sweeper(pod, coordinator, transport, settings),
+        sweeper=Sweeper(pod, coordinator, snapshots, transport, settings),
         comparison=Comparison(pod, transport, settings),
         senders=Senders(
             pod.ordinal,
@@ -81,7 +82,7 @@ def build_pod(
             pod.metrics.replication,
         ),
         log_receiver=LogReceiver(pod.registry, copies, pod.report_feed),
-        snapshots=Snapshots(pod, config.directory),
+        snapshots=snapshots,
         copies=copies,
         row_comparison=row_comparison,
         scrubber=Scrubber(

@@ -1,4 +1,7 @@
-"""A pod's work on timers: sweeps old chunks, cuts changelogs, measures stalls of its event loop."""
+"""A pod's work on timers: sweeps old chunks, cuts changelogs, and deletes unread snapshots.
+
+It measures the stalls of the pod's event loop, too.
+"""
 
 import asyncio
 import logging
@@ -8,6 +11,7 @@ from qss_core.wire.messages import ResolveAnswer, ResolveRequest
 from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.transfer.snapshots import Snapshots
 from qss_store.runtime.loop_monitor import WORK_TICK_S, LoopMonitor
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
@@ -22,10 +26,16 @@ class Sweeper:
     """The pod's maintenance; each round looks at all replicas anew."""
 
     def __init__(
-        self, pod: Pod, coordination: CoordinatorService, peers: Transport, settings: Settings
+        self,
+        pod: Pod,
+        coordination: CoordinatorService,
+        snapshots: Snapshots,
+        peers: Transport,
+        settings: Settings,
     ) -> None:
         self._pod = pod
         self._coordination = coordination
+        self._snapshots = snapshots
         self._peers = peers
         self.settings = settings
         self.turned_at = pod.clock.monotonic_s()
@@ -42,6 +52,7 @@ class Sweeper:
 
     async def round(self) -> None:
         self._coordination.driver.go_on()
+        await self._snapshots.forget_unread()
         try:
             await self._coordination.writers.close_silent()
         except StoreError as error:

@@ -227,6 +227,14 @@ PLANTS = (
         f"{_DURABILITY}::test_an_edited_retention_reaches_a_replica_that_runs",
     ),
     Plant.of(
+        "an active keeps a snapshot that nobody reads",
+        f"{_STORE}/writes/sweeper.py",
+        "        await self._snapshots.forget_unread()\n",
+        "",
+        "tests/integration/test_learner_snapshots.py"
+        "::test_a_snapshot_that_nobody_reads_any_more_is_deleted",
+    ),
+    Plant.of(
         "a repeat is logged again",
         f"{_STORE}/replicas/apply/pending_entries.py",
         "        pending = None if name is None else self._by_name.get(name)\n",

@@ -66,7 +66,8 @@ class Snapshots:
                 f"partition {partition} has no replica on pod {request.sender}"
             )
         async with self._making:
-            await self._forget_old(partition, request.sender)
+            await self._forget_of(partition, request.sender)
+            await self.forget_unread()
             if len(self._held) >= _AT_ONCE_MAX:
                 raise OverloadedError(f"{_AT_ONCE_MAX} snapshots are being read: try again")
             replica = self._pod.registry.local(partition)
@@ -152,14 +153,20 @@ class Snapshots:
         if held is not None:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
 
-    async def _forget_old(self, partition: PartitionId, learner: Ordinal) -> None:
-        """Deletes what is not read any more: a learner that asks again got no answer before."""
+    async def forget_unread(self) -> None:
+        """Deletes what is not read any more: the learner may never come back.
+
+        The links keep files that the database has replaced since, on a volume that may fill.
+        """
         now_s = self._now_s()
-        old = [
-            name
-            for name, one in self._held.items()
-            if now_s - one.used_s > _KEPT_S or (one.partition, one.learner) == (partition, learner)
-        ]
+        old = [name for name, one in self._held.items() if now_s - one.used_s > _KEPT_S]
+        for name in old:
+            await self._delete(name)
+
+    async def _forget_of(self, partition: PartitionId, learner: Ordinal) -> None:
+        """Deletes the snapshots of a learner that asks again: it got no answer before."""
+        asked = (partition, learner)
+        old = [name for name, one in self._held.items() if (one.partition, one.learner) == asked]
         for name in old:
             await self._delete(name)
 
