@@ -2,10 +2,11 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from qss_core.model import StoreSettings
-from qss_testing.pods.write_cluster import WriteCluster, chunk_of, write_cluster
+from qss_testing.pods.write_cluster import SETTINGS, WriteCluster, chunk_of, write_cluster
 from qss_testing.waiting import wait_until_async
 
 ROWS = {0: {b"k": b"v" * 600}}
@@ -75,3 +76,18 @@ async def test_a_single_chunk_may_exceed_the_bound_and_minus_one_means_no_bound(
                 sending = await hold_a_request(cluster, epoch, 1000)
                 await writer.stage(epoch, 0, f"{epoch}.b.0", ROWS)
                 sending.close()
+
+
+async def test_a_batch_whose_message_no_other_pod_would_read_is_not_decided(
+    tmp_path: Path,
+) -> None:
+    """It was decided, the other pod refused each message, and the store took no other batch."""
+    settings = replace(SETTINGS, message_bytes_max=2000)
+    async with write_cluster(tmp_path, settings=settings) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        chunks = await writer.stage(epoch, 0, f"{epoch}.a.0", ROWS)
+        large = await writer.commit(epoch, 0, chunks, position={"t" * 1700: {"0": 0}})
+        told = large.problem(413, "LIMIT_EXCEEDED")["detail"]
+        assert "at most 2000 are read: let fewer tasks write" in told
+        assert (await writer.commit(epoch, 0, chunks)).json()["sequence"] == 1

@@ -29,6 +29,7 @@ _NOT_SIMULATED = {
     "fewer standbys hand the actives over": "a handover is no fault",
     "a take-over drops what others have read": "positions are not read",
     "a count is of rows that are not shown": "counts are not asked for",
+    "a batch is decided whose message no other pod reads": "messages of any size arrive",
     "an active keeps a snapshot that nobody reads": "it costs space alone",
     "a learner that takes entries is never told to copy": "no database fails while it is written",
     "damage that a read meets is told to nobody": "no block of a database is damaged",

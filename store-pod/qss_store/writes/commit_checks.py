@@ -1,10 +1,16 @@
 """Checks a commit request before it meets the coordinator's rules. Pure."""
 
 from qss_client.chunks.chunk import Slice
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, TooLargeError
 from qss_core.model import WriterEpoch
 from qss_core.positions import BATCH_TOPICS
-from qss_core.wire.messages import ChunkReference, CommitRequest
+from qss_core.wire.messages import (
+    ChunkReference,
+    CommitPartitionsRequest,
+    CommitRequest,
+    encode,
+)
+from qss_store.transactions.position_limits import LESS_POSITION
 
 
 def references(
@@ -37,4 +43,18 @@ def check_request(request: CommitRequest, partitions: int) -> None:
         raise MalformedRequestError(
             f"topics that begin with {BATCH_TOPICS} are the store's own: leave out "
             f"{reserved[0][:80]!r}"
+        )
+
+
+def check_message(message: CommitPartitionsRequest, carried_bytes: int, bytes_max: int) -> None:
+    """Raises TooLargeError for a decision that a pod would not read from its message.
+
+    Call it before the decision is logged: nothing ends a decided batch that a pod cannot take.
+    `carried_bytes` are those of the rows, which the message has in base64.
+    """
+    size = len(encode(message)) + 2 * carried_bytes
+    if size > bytes_max:
+        raise TooLargeError(
+            f"the message that commits the batch would have {size} bytes, at most {bytes_max} are "
+            f"read: let fewer tasks write; or its position is too large: {LESS_POSITION}"
         )

@@ -28,6 +28,7 @@ from qss_core.wire.messages import (
     AbortPartitionsRequest,
     AbortRequest,
     CommitAnswer,
+    CommitPartitionsRequest,
     CommitRequest,
     Decision,
     OpenWriterRequest,
@@ -50,7 +51,7 @@ from qss_store.transactions.commands import CloseWriter, Decide, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.position_limits import check_position
 from qss_store.transactions.writers import Writer
-from qss_store.writes.commit_checks import check_request, references
+from qss_store.writes.commit_checks import check_message, check_request, references
 from qss_store.writes.commit_driver import CommitDriver, active_coordinator
 from qss_store.writes.coordinator_tasks import CoordinatorTasks
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient
@@ -228,6 +229,7 @@ class CoordinatorService:
                 coordinator, held, batch, request, carries_rows=bool(rows)
             )
             payload = b"".join(one.data for one in rows)
+            self._check_message(decision, len(payload))
             self.driver.carries(decision, rows)
             self.recent.begin(decision, asked_s)
             await outcome_of(
@@ -266,6 +268,18 @@ class CoordinatorService:
             forgotten=coordinator.forgotten_by(held.name),
         )
         check_position(participant.position, after)
+
+    def _check_message(self, decision: Decision, carried_bytes: int) -> None:
+        """Raises TooLargeError for a decision whose message no other pod would read."""
+        registry = self._pod.registry
+        message = CommitPartitionsRequest(
+            store_id=registry.placed().definition.store_id,
+            epochs={
+                one: registry.configuration(int(one)).epoch for one in self._participants.everybody
+            },
+            decision=decision,
+        )
+        check_message(message, carried_bytes, self._settings.message_bytes_max)
 
     def make_decision(
         self,
