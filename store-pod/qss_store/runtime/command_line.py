@@ -11,8 +11,9 @@ from typing import Any
 
 from qss_store.runtime.settings import Settings
 
-# Where Kubernetes puts a pod's own token and the API server's authority.
 _PREFIX = "QSS_"
+# A request between replicas has up to 4 MiB of other entries, and the names of all, with a chunk.
+_BESIDE_A_CHUNK_BYTES = 8 * 1024 * 1024
 _CLOSE = 0.75  # Suggest a setting only if its name is at least this similar.
 # These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
@@ -23,6 +24,7 @@ _OF_OTHERS = frozenset(
 )
 # Kubernetes sets variables for Services, also for those named qss-...
 _OF_A_SERVICE = re.compile(r"QSS_.*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)")
+# Where Kubernetes puts a pod's own token and the API server's authority.
 _KUBERNETES_CREDENTIALS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _ORDINAL_DIGITS_MAX = 9
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
@@ -157,7 +159,8 @@ def api_server_url(environment: Mapping[str, str]) -> str | None:
 def settings_from(environment: Mapping[str, str]) -> Settings:
     """The settings; `QSS_CHUNK_BYTES_MAX=1000` sets chunk_bytes_max, and so on.
 
-    Raises SettingError, which names the variable and its valid values.
+    A request between replicas has room for a chunk. Raises SettingError, which names the variable
+    and its valid values.
     """
     defaults = Settings()
     given: dict[str, Any] = {
@@ -165,6 +168,14 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
         for name in Settings.__slots__
         if (variable := _variable_of(name)) in environment
     }
+    chunk_bytes = given.get("chunk_bytes_max", defaults.chunk_bytes_max)
+    least = chunk_bytes + _BESIDE_A_CHUNK_BYTES
+    between = given.setdefault("replication_bytes_max", max(defaults.replication_bytes_max, least))
+    if between < least:
+        raise SettingError(
+            f"QSS_REPLICATION_BYTES_MAX is at least {least}, not {between}: no standby would get a "
+            f"chunk of {chunk_bytes} bytes (QSS_CHUNK_BYTES_MAX). Correct it, or unset it"
+        )
     return Settings(**given)
 
 

@@ -18,6 +18,8 @@ ACCESS = [
     *("--kubernetes-api", "https://api"),
 ]
 
+MIB = 1024 * 1024
+
 
 def test_without_a_word_about_access_everybody_may_do_everything() -> None:
     given = parse_arguments(PLAIN)
@@ -72,6 +74,17 @@ def test_a_pod_finds_the_api_server_as_kubernetes_tells_it() -> None:
 def test_settings_come_from_the_environment() -> None:
     settings = settings_from({"QSS_ACCESS_POSITIVE_S": "1.5", "QSS_ACCESS_TOKENS_MAX": "7"})
     assert (settings.access_positive_s, settings.access_tokens_max) == (1.5, 7)
+
+
+def test_a_request_between_replicas_has_room_for_a_chunk() -> None:
+    """No standby got a larger one, and the store took no batch after it."""
+    assert settings_from({}).replication_bytes_max == 40 * MIB
+    assert settings_from({"QSS_CHUNK_BYTES_MAX": f"{MIB}"}).replication_bytes_max == 40 * MIB
+    large = {"QSS_CHUNK_BYTES_MAX": f"{64 * MIB}"}
+    assert settings_from(large).replication_bytes_max == 72 * MIB
+    told = f"QSS_REPLICATION_BYTES_MAX is at least {72 * MIB}, not {40 * MIB}: no standby would get"
+    with pytest.raises(SettingError, match=told):
+        settings_from({**large, "QSS_REPLICATION_BYTES_MAX": f"{40 * MIB}"})
 
 
 @pytest.mark.parametrize(
