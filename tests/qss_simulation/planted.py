@@ -31,6 +31,8 @@ _NOT_SIMULATED = {
     "a count is of rows that are not shown": "counts are not asked for",
     "a learner that takes entries is never told to copy": "no database fails while it is written",
     "damage that a read meets is told to nobody": "no block of a database is damaged",
+    "the run of a batch job is closed while its tasks compute": "Spark is not simulated",
+    "a query's run is not renewed any more after a store was away": "Spark is not simulated",
     "a follower takes a watermark for entries that it did not compare": (
         "a request has all entries that are due, as rows are small; a rule of the log has its seed"
     ),

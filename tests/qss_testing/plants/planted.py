@@ -257,6 +257,20 @@ PLANTS = (
         "tests/integration/test_writes_rules.py"
         "::test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits",
     ),
+    Plant.of(
+        "the run of a batch job is closed while its tasks compute",
+        "spark-jobs/qss_spark/sink/kept_open.py",
+        "    if not batch.one_off:\n",
+        "    if True:\n",
+        "tests/unit/qss_spark/sink/test_kept_open.py",
+    ),
+    Plant.of(
+        "a query's run is not renewed any more after a store was away",
+        "spark-jobs/qss_spark/sink/kept_open.py",
+        "    except (StaleWriterError, UnknownWriterError) as error:\n",
+        "    except StoreError as error:\n",
+        "tests/unit/qss_spark/sink/test_kept_open.py",
+    ),
 )
 
 
