@@ -278,6 +278,13 @@ PLANTS = (
         "        self._newest[object()] = self._newest.pop(pod, 0)\n",
         "tests/integration/test_rogue_pods.py",
     ),
+    Plant.of(
+        "a new local pod gets the ports of one that starts",
+        "operator/qss_operator/local/cluster.py",
+        "            taken=[*own, *self._ports_of_others(store)],\n",
+        "            taken=self._ports_of_others(store),\n",
+        "tests/unit/qss_operator/local/test_local_restarts.py",
+    ),
 )
 
 
