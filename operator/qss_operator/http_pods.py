@@ -21,6 +21,7 @@ from qss_core.wire.retirement import RetireRequest
 from qss_core.wire.versions import OWN_VERSION, for_version, version_in
 from qss_operator.pod_answers import (
     AnswerSizes,
+    Grow,
     PodAnswerError,
     read_answer,
     refusal_of,
@@ -196,19 +197,21 @@ class HttpPods:
             "timeout": aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
             **self._access.tls(pod),
         }
-        with self._sizes.asking():
-            answer, version = await self._answer(method, f"{pod.changelog}{path}", options)
+        with self._sizes.asking(pod.name) as grow:
+            answer, version = await self._answer(method, f"{pod.changelog}{path}", options, grow)
             report = with_version(report_of(answer), version)
         self._versions[pod.name] = report.message_version
         return report
 
-    async def _answer(self, method: str, url: str, options: dict[str, Any]) -> tuple[bytes, int]:
+    async def _answer(
+        self, method: str, url: str, options: dict[str, Any], grow: Grow
+    ) -> tuple[bytes, int]:
         """The body of a 200, and its version; raises a StoreError for any other answer."""
         try:
             async with self._session.request(
                 method, url, **options, allow_redirects=False, auto_decompress=False
             ) as response:
-                answer = await self._body(response)
+                answer = await self._body(response, grow)
                 if response.status != 200:
                     said = f"{url} answered {response.status}"
                     raise refusal_of(answer) or UnreachableError(said)
@@ -219,10 +222,10 @@ class HttpPods:
             raise UnreachableError(f"{url}: {why}") from error
         return answer, version_in(response.headers)
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, grow: Grow) -> bytes:
         packing, parts = response.headers.get("Content-Encoding"), response.content.iter_any()
         try:
-            return await read_answer(response.status, packing, parts, self._sizes)
+            return await read_answer(response.status, packing, parts, grow)
         except PodAnswerError:
             response.close()  # The rest is not read: no other request can use this connection.
             raise

@@ -4,7 +4,7 @@ One operator serves the stores of many authors. So an answer is never decompress
 a limit, all answers of a store's pods have a limit together, and long texts are cut.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from qss_client.http.bounded import read_bounded
 from qss_core.errors import StoreError
+from qss_core.model import PodName
 from qss_core.quantities import shown_bytes
 from qss_core.version import MESSAGE_VERSION
 from qss_core.wire.messages import Problem, decode, error_of
@@ -24,43 +25,51 @@ STORE_BYTES_MAX = 4 * 1024 * 1024
 REFUSAL_BYTES_MAX = 64 * 1024
 TEXT_CHARS_MAX = 500
 
+Grow = Callable[[int], None]  # Told the size of each part of an answer; raises PodAnswerError.
+
 
 class PodAnswerError(StoreError):
     """A pod sent an answer that no store pod sends."""
 
 
 class AnswerSizes:
-    """Counts the bytes of answers from the pods of one store, while a request to a pod runs.
+    """Counts the bytes of answers from the pods of one store: the memory of one round.
 
-    A round asks all pods at the same time, so the count is the memory of one round.
+    These are the answers that are being read, and the newest one of each pod. A request may outlast
+    many rounds, each of which asks the other pods again: their older answers count no more.
     """
 
     def __init__(self) -> None:
-        self._asked = 0
-        self._total = 0
+        self._reading: dict[object, int] = {}  # By request.
+        self._newest: dict[PodName, int] = {}
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Counts the block as a request to one pod."""
-        self._asked += 1
-        try:
-            yield
-        finally:
-            self._asked -= 1
-            if self._asked == 0:
-                self._total = 0
+    def asking(self, pod: PodName) -> Iterator[Grow]:
+        """Counts the block as a request to a pod, and what the yielded function is told.
 
-    def grow(self, size: int) -> None:
-        """Raises PodAnswerError where the pods of the store have answered too much together."""
-        self._total += size
-        if self._total > STORE_BYTES_MAX:
-            raise PodAnswerError(
-                f"the store's pods answer with more than {shown_bytes(STORE_BYTES_MAX)} together"
-            )
+        That raises PodAnswerError where the pods of the store answer too much together.
+        """
+        request = object()
+        self._reading[request] = 0
+        self._newest.pop(pod, None)
+
+        def grow(size: int) -> None:
+            self._reading[request] += size
+            if sum(self._reading.values()) + sum(self._newest.values()) > STORE_BYTES_MAX:
+                most = shown_bytes(STORE_BYTES_MAX)
+                raise PodAnswerError(f"the store's pods answer with more than {most} together")
+
+        try:
+            yield grow
+            self._newest[pod] = self._reading[request]
+        finally:
+            del self._reading[request]
+            if not self._reading:
+                self._newest.clear()
 
 
 async def read_answer(
-    status: int, packing: str | None, parts: AsyncIterator[bytes], sizes: AnswerSizes
+    status: int, packing: str | None, parts: AsyncIterator[bytes], grow: Grow
 ) -> bytes:
     """The whole body; raises PodAnswerError where it has a Content-Encoding or is too long."""
     if packing is not None:
@@ -71,7 +80,7 @@ async def read_answer(
     def too_large() -> PodAnswerError:
         return PodAnswerError(f"its answer is longer than {shown_bytes(most)}")
 
-    return await read_bounded(parts, most, too_large, sizes.grow)
+    return await read_bounded(parts, most, too_large, grow)
 
 
 def report_of(answer: bytes) -> ReplicasReport:

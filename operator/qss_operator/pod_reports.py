@@ -31,9 +31,10 @@ class PodReports:
         answers = await self._asked(running)
         ended_s = self._clock.monotonic_s()
         old = {pod for pod, answer in answers.items() if ended_s - answer.at_s > _OLD_S}
-        again = await self._asked(pod for pod in running if pod.ordinal in old)
-        found = {pod: again.get(pod) if pod in old else one for pod, one in answers.items()}
-        return {pod: one.report for pod, one in found.items() if one is not None}
+        for pod in old:
+            del answers[pod]  # The newer report takes its memory.
+        answers |= await self._asked(pod for pod in running if pod.ordinal in old)
+        return {pod: answers[pod].report for pod in sorted(answers)}
 
     def with_refusals(
         self, cluster: ClusterState, reports: Mapping[Ordinal, ReplicasReport]

@@ -58,7 +58,7 @@ class Access:
 
 
 class SinkBatch(Wire, frozen=True, kw_only=True):
-    """A micro-batch that StoreSink has begun."""
+    """A micro-batch that StoreSink has begun, or the batch of a batch job."""
 
     store: str
     writer: str
@@ -68,6 +68,7 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
     fingerprint: str
     replace: bool
     warns: bool = True  # Whether to warn of unaligned windows: once per run.
+    one_off: bool = False  # A batch job's: its tasks keep the run open.
 
     @property
     def run(self) -> Run:

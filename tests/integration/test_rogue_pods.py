@@ -104,6 +104,29 @@ async def test_the_pods_of_a_store_have_a_limit_together() -> None:
             assert told_again == FROM_BEFORE, "a refused answer does not count"
 
 
+async def test_a_request_that_outlasts_rounds_leaves_each_round_the_whole_limit() -> None:
+    """A pod may open its replicas for long before it takes its assignment."""
+    is_over = asyncio.Event()
+    spaces = b" " * (REPORT_BYTES_MAX - 4096) + encode(REPORT)
+
+    async def answers(request: web.Request) -> web.Response:
+        if request.method == "PUT":
+            await is_over.wait()
+            return web.Response(body=encode(REPORT))
+        return web.Response(body=spaces)
+
+    async with pod_that(answers) as url, aiohttp.ClientSession() as session:
+        pods = HttpPods(session, clock=SystemClock())
+        slow = pods.call(address_of(url, 1), "PUT", "/control/assignment", 30.0, b"{}")
+        taking = asyncio.create_task(slow)
+        for _ in range(4):
+            assert await pods.report(address_of(url)) == FROM_BEFORE
+        told = await asyncio.gather(*(pods.report(address_of(url, n)) for n in (0, 2, 3)))
+        assert sum(report is not None for report in told) == 2, "the limit of one round"
+        is_over.set()
+        assert await taking == FROM_BEFORE
+
+
 async def test_texts_of_a_report_are_cut() -> None:
     long = "x" * 100_000
     lost = LostReplica(partition=PartitionId(3), error=long)

@@ -101,14 +101,15 @@ class LocalCluster:
         pods = self._stores.setdefault(store, _Pods())
         await cancel(pods.tasks[replicas:])
         del pods.tasks[replicas:], pods.supervisors[replicas:]
-        # The ports of running pods are in use by these pods.
+        # The ports of running pods are these pods' own, also while a pod starts.
         running = len(pods.supervisors)
         recorded = self._state.read_ports(store)
+        own = [port for pod in recorded[:running] for port in pod.all()]
         chosen = choose_ports(
             recorded[running:],
             replicas - running,
             seed=str(self._state.path.absolute() / store),
-            taken=self._ports_of_others(store),
+            taken=[*own, *self._ports_of_others(store)],
         )
         ports = recorded[:running] + chosen
         if ports != recorded[: len(ports)]:

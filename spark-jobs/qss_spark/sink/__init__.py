@@ -20,6 +20,9 @@ The id of the batch and the fingerprint make a repeat harmless: a batch that an 
 is not written again, but its plan still runs, since it makes the state of a stateful query. An
 error ends the query; the restarted query continues with the same batch.
 
+`df.write` is a batch job, for which `batch_writer` opens a writer of its own. No thread of the
+driver renews its run, so `kept_open` does so in each task.
+
 Spark pickles `batch_writer.StoreWriter` to tasks and to another process of the driver: it opens its
 connections there. Only `source.datasource` uses `batch_writer` from outside; `sink` imports no
 `source`. Tests: `tests/unit/qss_spark/sink`, and with Spark `tests/integration/test_spark_*.py`.

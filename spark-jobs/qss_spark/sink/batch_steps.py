@@ -18,6 +18,7 @@ from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped
 from qss_spark.sink.failure_lines import telling_first
+from qss_spark.sink.kept_open import kept_open
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
@@ -46,8 +47,9 @@ def stage_task(
     with telling_first(f"batch {batch.batch} of store {batch.store}"):
         http = access.http()
         try:
-            encoder = RowEncoder(batch.definition, columns)
-            staged = stage_rows(http, batch, encoder, task, iterator)
+            with kept_open(http, batch):
+                encoder = RowEncoder(batch.definition, columns)
+                staged = stage_rows(http, batch, encoder, task, iterator)
             return StagedByTask(staged, encoder.unaligned)
         except BatchClosedError:
             for _ in iterator:  # A stateful plan has to run to its end.

@@ -106,6 +106,7 @@ def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> S
         position={},
         fingerprint=identity,
         replace=replace,
+        one_off=True,
     )
 
 

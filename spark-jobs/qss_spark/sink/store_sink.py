@@ -23,14 +23,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
 
 from qss_client.addresses import Urls, checked_name, find_urls
-from qss_client.writes.batch import (
-    WRITE_LIMITS,
-    Run,
-    Staged,
-    discover,
-    open_writer,
-    renew,
-)
+from qss_client.writes.batch import WRITE_LIMITS, Run, Staged, discover, open_writer
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
 from qss_core.wire.writer_reports import check_writer_name
@@ -48,6 +41,7 @@ from qss_spark.sink.batch_steps import (
 from qss_spark.sink.batch_warnings import warn_of_unaligned
 from qss_spark.sink.checkpoints import check_is_shared
 from qss_spark.sink.failure_lines import telling_first
+from qss_spark.sink.kept_open import may_go_on
 from qss_spark.sink.map_stage import stage_by_map
 from qss_spark.sink.offset_log import RunningQuery
 from qss_spark.sink.positions import read_offsets
@@ -352,10 +346,7 @@ class _OpenQuery:
             if time.monotonic() - renewed_at < _RENEW_INTERVAL_S:
                 continue
             renewed_at = time.monotonic()
-            try:
-                renew(http, self.run)
-            except StoreError as error:
-                _LOG.warning("the writer is no longer open: %s", error.code)
+            if not may_go_on(http, self.run):
                 return
 
 

@@ -273,6 +273,34 @@ PLANTS = (
         "tests/integration/test_writes_rules.py"
         "::test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits",
     ),
+    Plant.of(
+        "the run of a batch job is closed while its tasks compute",
+        "spark-jobs/qss_spark/sink/kept_open.py",
+        "    if not batch.one_off:\n",
+        "    if True:\n",
+        "tests/unit/qss_spark/sink/test_kept_open.py",
+    ),
+    Plant.of(
+        "a query's run is not renewed any more after a store was away",
+        "spark-jobs/qss_spark/sink/kept_open.py",
+        "    except (StaleWriterError, UnknownWriterError) as error:\n",
+        "    except StoreError as error:\n",
+        "tests/unit/qss_spark/sink/test_kept_open.py",
+    ),
+    Plant.of(
+        "the reports of many rounds count as those of one",
+        "operator/qss_operator/pod_answers.py",
+        "        self._newest.pop(pod, None)\n",
+        "        self._newest[object()] = self._newest.pop(pod, 0)\n",
+        "tests/integration/test_rogue_pods.py",
+    ),
+    Plant.of(
+        "a new local pod gets the ports of one that starts",
+        "operator/qss_operator/local/cluster.py",
+        "            taken=[*own, *self._ports_of_others(store)],\n",
+        "            taken=self._ports_of_others(store),\n",
+        "tests/unit/qss_operator/local/test_local_restarts.py",
+    ),
 )
 
 

@@ -27,18 +27,20 @@ class PodPorts:
 def choose_ports(
     recorded: Sequence[PodPorts], pods: int, seed: str, taken: Iterable[int] = ()
 ) -> tuple[PodPorts, ...]:
-    """Ports for every pod: the recorded ones, unless another program listens there.
+    """Ports for every pod: the recorded ones, unless another pod or program has one of them.
 
-    `seed` chooses the first port to try, so that two clusters that start together try different
-    ones.
+    `taken` are the ports of other pods, which may not listen now. `seed` chooses the first port to
+    try, so that two clusters that start together try different ones.
     """
-    taken = {*taken, *(port for pod in recorded for port in pod.all())}
-    candidates = (port for port in _candidates(seed) if port not in taken and is_free(port))
+    of_pods = {*taken}
+    kept = {*taken, *(port for pod in recorded for port in pod.all())}
+    candidates = (port for port in _candidates(seed) if port not in kept and is_free(port))
     chosen = []
     for ordinal in range(pods):
         known = recorded[ordinal] if ordinal < len(recorded) else None
-        if known is not None and all(map(is_free, known.all())):
+        if known is not None and of_pods.isdisjoint(known.all()) and all(map(is_free, known.all())):
             chosen.append(known)
+            of_pods.update(known.all())
             continue
         ports = list(islice(candidates, 3))
         if len(ports) < 3:

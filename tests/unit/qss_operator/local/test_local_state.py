@@ -222,6 +222,15 @@ def test_ports_of_other_stores_are_left_to_them() -> None:
     assert not set(first[0].all()) & set(second[0].all())
 
 
+def test_recorded_ports_that_another_pod_has_too_are_chosen_anew() -> None:
+    (first,) = choose_ports((), 1, seed="a")
+    own = choose_ports((first, first), 2, seed="a")
+    assert own[0] == first
+    assert not set(own[1].all()) & set(first.all())
+    (elsewhere,) = choose_ports((first,), 1, seed="a", taken=first.all())
+    assert not set(elsewhere.all()) & set(first.all())
+
+
 def test_ports_survive_the_state_directory(state: StateDirectory) -> None:
     ports = (PodPorts(query=18000, internal=18001, ops=18002),)
     assert state.read_ports(STORE) == ()
