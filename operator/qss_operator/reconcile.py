@@ -94,7 +94,7 @@ class StoreReconciler:
         self._intervals = intervals or Intervals()
         self._sent: dict[Ordinal, SentAssignment] = {}
         self.published_at_s: float | None = None
-        self._moved_at_s: float | None = None  # When changes of moves were published last.
+        self.moved_at_s: float | None = None  # When changes of moves were published last.
         self._attempts = Backoff()
         self._sending: dict[Ordinal, asyncio.Task[bool]] = {}  # Pods that take an assignment.
         self._completed: Sequence | None = None  # As of the last round.
@@ -159,8 +159,8 @@ class StoreReconciler:
             silent_s={one: now_s - self._heard_s.setdefault(one, now_s) for one in ordinals},
             completed=completed,
             refused_restart=self._refused_restart(resource, cluster),
-            moves_wait=self._moved_at_s is not None
-            and now_s - self._moved_at_s < self._intervals.moves_s,
+            moves_wait=self.moved_at_s is not None
+            and now_s - self.moved_at_s < self._intervals.moves_s,
         )
 
     def _refused_restart(self, resource: StoreResource, cluster: ClusterState) -> str | None:
@@ -376,7 +376,7 @@ class StoreReconciler:
         before = observation.resource.status
         published = None if before is None else before.assignment
         if changes_of(published, step.partitions).have_moves:
-            self._moved_at_s = self._clock.monotonic_s()
+            self.moved_at_s = self._clock.monotonic_s()
 
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish the changes, not more often than the interval says; whether all is quiet."""

@@ -256,10 +256,10 @@ class ToyCluster:
         self.clock.ahead_s += 60.0
 
     def forget_publish_pace(self) -> None:
-        """Lets a second pass, after which the next status may be published."""
+        """Lets a second pass, after which the next status and moves may be published."""
         reconciler = self.store_loop.reconciler
         if reconciler is not None:
-            reconciler.published_at_s = None
+            reconciler.published_at_s = reconciler.moved_at_s = None
 
 
 @asynccontextmanager
