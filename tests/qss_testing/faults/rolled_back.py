@@ -45,7 +45,9 @@ async def rolled_back(cluster: WriteCluster, directory: Path, pod: int) -> None:
     await cluster.stop_pod(pod)
     shutil.rmtree(volume)
     (directory / "backup").rename(volume)
-    await cluster.start_pod(pod)
+    started = await cluster.start_pod(pod)
+    while not await started.comparison.round():
+        pass  # On a busy machine the pod serves before all others have answered it.
 
 
 async def accept(cluster: WriteCluster, partition: int, epoch: int = 1) -> Answer:
