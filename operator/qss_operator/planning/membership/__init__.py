@@ -13,8 +13,8 @@
    person (`pins`) wants (`moves`): a learner joins, the active is handed over, a replica leaves.
    Partitions whose replicas have other rows stay (`unlike_replicas`). Pods that were silent for
    long get nothing: other pods get copies of the replicas that the silent pods had, or have no
-   room for (`replacement`). These steps wait where others were published less than a second ago,
-   and so does a learner that no partition lacks.
+   room for (`replacement`). These steps wait where others were published less than a second ago.
+   So does the join of a learner while its partition has all its replicas in sync.
 
 A partition changes at most once in a round, by one epoch. The change is published before any pod
 hears of it. Nothing is remembered between rounds: a surplus of replicas says that a move is under
