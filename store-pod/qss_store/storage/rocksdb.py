@@ -322,14 +322,19 @@ class RocksDbEngine:
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
-        """Drops a family and its rows; releases the interpreter's lock."""
-        if self.column_families.pop(family, None) is None:
+        """Drops a family and its rows; releases the interpreter's lock.
+
+        A family that could not be dropped, as on a full volume, stays and can be dropped later.
+        """
+        rows, handle = self.column_families.pop(family, None), self._handles.pop(family, None)
+        if rows is None or handle is None:
             return
-        del self._handles[family]
         with self._syncing:
             try:
                 self._db.drop_column_family(family)
             except Exception as error:
+                self.column_families[family], self._handles[family] = rows, handle
+                del rows, handle  # Who keeps the error would keep the files' lock with them.
                 raise translated(error) from error
 
     def compact_family(self, family: str, below: bytes) -> None:
