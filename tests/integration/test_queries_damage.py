@@ -112,7 +112,7 @@ async def test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy(
     rows.scan.side_effect = scan
     damaged.current_view.view = replace(damaged.view, snapshot=rows)
     try:
-        await api(cluster).get(f"{SCAN}?scope=local&limit=1000")
+        await api(cluster).get(f"{SCAN}?scope=local&limit=1001")
         assert registry.replicas[partition] is copy, "the scan met the damage"
         assert copy.health.damage is None
     finally:

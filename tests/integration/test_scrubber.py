@@ -168,10 +168,14 @@ async def test_nobody_has_read_the_rows_of_a_new_copy(tmp_path: Path) -> None:
     async with write_cluster(
         tmp_path, pods=2, partitions=1, limits=StoreSettings(), open_engine=open_rocksdb()
     ) as cluster:
-        await cluster.assign([configuration(0, 0, learners=[1], epoch=2)])
         await cluster.until_led()
         await filled(cluster)
         await scrubber(cluster).round()
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert health(cluster).last_read_ms is not None, "it is kept, and copied with the rows"
+        await cluster.assign([configuration(0, 0, learners=[1], epoch=2)])
+        await cluster.until_led()
         copies, before = cluster.pods[1].services.copies, replica_of(cluster, 1)
         while replica_of(cluster, 1) is before:  # An entry that comes meanwhile ends a copy.
             copies.begin(replica_of(cluster, 0).log.configuration, Ordinal(0))
