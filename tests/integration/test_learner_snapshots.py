@@ -1,10 +1,12 @@
 """An active makes snapshots of its database, and learners copy their files."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from qss_core.errors import MalformedRequestError, NotReadyError
 from qss_core.model import Ordinal
 from qss_store.replicas.transfer.learner_copies import LearnerCopies
+from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.replication.messages import (
     SNAPSHOT_PATH,
     Done,
@@ -93,6 +96,7 @@ class _Source:
     """An active with a snapshot of three files, which is gone once two are asked for."""
 
     def __init__(self) -> None:
+        self.snapshots = 0  # That were asked for.
         self.asked: list[str] = []
         self.given_up: list[str] = []
         self._is_full = asyncio.Event()
@@ -103,6 +107,7 @@ class _Source:
     async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
         if not url.endswith(SNAPSHOT_PATH):
             return encode_message(Done())
+        self.snapshots += 1
         files = tuple(SnapshotFile(name=name, size=10) for name in ("a.sst", "b.sst", "c.sst"))
         return encode_message(SnapshotManifest(snapshot="s", files=files))
 
@@ -136,3 +141,37 @@ async def test_a_learner_fetches_two_files_at_a_time_and_gives_up_both(
         assert "partition 0 could not be copied: the snapshot is gone" in caplog.text
         assert pod.registry.copies == {}
         assert [*(tmp_path / "volume" / "incoming").iterdir()] == []
+
+
+async def test_a_copy_without_room_takes_none_and_is_tried_again_ever_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It filled the volume, so that the pod's other partitions took no batch, once a second."""
+    clock = SetClock()
+    async with write_cluster(tmp_path, partitions=1, clock=clock) as cluster:
+        await lead(cluster, 0, 2, learners=[1])
+        source, pod = _Source(), cluster.pods[1].pod
+        copies = LearnerCopies(pod, tmp_path / "1", source, 5.0)
+        free = RESERVE_BYTES + 29  # The three files have 30 bytes.
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**30, free=free))
+
+        async def tried(after_s: float) -> int:
+            """The active asks for the copy; returns the snapshots that were made so far."""
+            clock.now_s += after_s
+            copies.begin(cluster.configurations[0], Ordinal(0))
+            async with asyncio.timeout(5):
+                await asyncio.gather(*copies.tasks)
+            return source.snapshots
+
+        found = [await tried(after_s) for after_s in (0.0, 0.9, 0.2, 1.8, 0.3, 3.8, 0.3)]
+        assert found == [1, 1, 2, 2, 3, 3, 4]
+        assert source.asked == [], "no byte is fetched"
+        assert "free of 1 GiB, and 64 MiB are kept back; a copy needs" in caplog.text
+        assert "it is tried again in 8 s" in caplog.text
+        assert pod.room.look()
+        report = pod.report().full_volume
+        assert report is not None
+        assert (report.copy_bytes, report.is_full) == (30, False)
+        free = RESERVE_BYTES + 30
+        assert await tried(8.1) == 5
+        assert sorted(source.asked) == ["a.sst", "b.sst"]

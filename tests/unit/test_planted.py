@@ -12,6 +12,7 @@ from qss_testing.plants import (
     planted_replicas,
     planted_standbys,
     planted_unlike,
+    planted_volumes,
 )
 from qss_testing.plants.planted import Plant, plant
 
@@ -23,6 +24,7 @@ PLANTS = (
     *planted_replicas.REPLICA_PLANTS,
     *planted_damage.DAMAGE_PLANTS,
     *planted_unlike.UNLIKE_PLANTS,
+    *planted_volumes.VOLUME_PLANTS,
 )
 
 

@@ -93,21 +93,25 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FullVolume(Answer, frozen=True, kw_only=True):
-    """A volume that is too small: the pod refuses batches.
+    """A volume that is too small: the pod refuses batches, or makes no copy.
 
-    It has less free space than the pod keeps back, or than the last refused batch needs beyond.
+    It has less free space than the pod keeps back, or than the last refused batch, or the copies
+    that the pod should make, need beyond.
     """
 
     free_bytes: int
     kept_back_bytes: int
     size_bytes: int
     needed_bytes: int = 0  # For the batch that was refused; 0 where every batch is.
+    copy_bytes: int = 0  # For the copy that was not begun; 0 where every one has room.
 
     @property
     def words(self) -> str:
         """The sizes as text for a person."""
         free, size = shown_bytes(self.free_bytes), shown_bytes(self.size_bytes)
         needed = f"; a batch needs {shown_bytes(self.needed_bytes)}" if self.needed_bytes else ""
+        if self.copy_bytes:
+            needed += f"; a copy needs {shown_bytes(self.copy_bytes)}"
         kept_back = shown_bytes(self.kept_back_bytes)
         return f"{free} free of {size}, and {kept_back} are kept back{needed}"
 
@@ -117,9 +121,14 @@ class FullVolume(Answer, frozen=True, kw_only=True):
         return self.free_bytes < self.kept_back_bytes
 
     @property
+    def takes_no_copy(self) -> bool:
+        """Whether a copy waits for room, or would."""
+        return self.is_full or self.copy_bytes > 0
+
+    @property
     def is_too_small(self) -> bool:
-        """Whether even an empty volume would have too little space for the batch."""
-        return self.size_bytes <= self.kept_back_bytes + self.needed_bytes
+        """Whether even an empty volume would have too little space for the batch or the copy."""
+        return self.size_bytes <= self.kept_back_bytes + max(self.needed_bytes, self.copy_bytes)
 
 
 class VolumeUse(Answer, frozen=True, kw_only=True):

@@ -52,14 +52,6 @@ DAMAGE_PLANTS = (
         f"{_SCRUBBER}::test_known_damage_is_kept_and_forgotten_with_a_pass_that_meets_none",
     ),
     Plant.of(
-        "a column family is forgotten that could not be dropped",
-        f"{_STORE}/storage/rocksdb.py",
-        "                self.column_families[family], self._handles[family] = rows, handle\n",
-        "                pass\n",
-        "tests/unit/qss_store/storage/test_rocksdb_drop.py"
-        "::test_a_family_that_could_not_be_dropped_is_dropped_later",
-    ),
-    Plant.of(
         "a database is opened whose logs lack writes before others",
         f"{_STORE}/storage/rocksdb.py",
         "            check_no_hole(path)\n",

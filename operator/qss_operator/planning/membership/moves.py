@@ -123,9 +123,9 @@ def _before(observation: Observation, entries: Entries) -> list[Placement]:
 
 
 def full_pods(observation: Observation) -> frozenset[Ordinal]:
-    """The pods that say that their volumes are full: a copy there would wait for room."""
+    """The pods that say that their volumes are full, or too small for a copy: it would wait."""
     volumes = ((pod, report.full_volume) for pod, report in observation.reports.items())
-    return frozenset(pod for pod, volume in volumes if volume is not None and volume.is_full)
+    return frozenset(pod for pod, volume in volumes if volume is not None and volume.takes_no_copy)
 
 
 def _kept_empty(

@@ -5,7 +5,9 @@ from io import BufferedIOBase, FileIO
 from pathlib import Path
 from threading import Lock
 
-from qss_core.errors import StoreError
+from qss_core.errors import DiskFullError, StoreError
+from qss_core.quantities import shown_bytes
+from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.replication.frames import read_frames
 from qss_store.storage.database_files import translated_os_error
 
@@ -33,13 +35,21 @@ class CopiedFile:
     def take(self, source: BufferedIOBase) -> None:
         """Writes the frames of a source, each once it is whole.
 
-        Raises CorruptionError for a damaged frame, and the StoreError of a volume's error.
+        Raises CorruptionError for a damaged frame, DiskFullError before a write into the bytes that
+        the pod keeps back, and the StoreError of a volume's error.
         """
         with self._used:
             read_frames(source, self._write)
 
     def _write(self, data: memoryview) -> None:
         left, at = data, self.size
+        volume = os.fstatvfs(self._number())
+        free = volume.f_bavail * volume.f_frsize
+        if free < RESERVE_BYTES + len(data):
+            raise DiskFullError(
+                f"the volume has {shown_bytes(free)} free, and {shown_bytes(RESERVE_BYTES)} are "
+                "kept back: the copy has no more room"
+            )
         while left:
             try:
                 written = os.pwrite(self._number(), left, at)

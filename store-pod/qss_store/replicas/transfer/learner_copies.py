@@ -41,6 +41,15 @@ _PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # The limits of o
 _LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
 _TRIES = 5  # That bring nothing; what was written stays.
 _RETRY_S = 0.2
+_NO_ROOM_MIN_S, _NO_ROOM_MAX_S = 1.0, 30.0  # Before a copy that has no room is tried again.
+
+
+@dataclass(slots=True)
+class _NoRoom:
+    """A copy that had no room waits until then, on the monotonic clock: longer after each try."""
+
+    pause_s: float
+    until_s: float
 
 
 @dataclass(slots=True)
@@ -61,11 +70,17 @@ class LearnerCopies:
         self._tasks: dict[PartitionId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE_MAX)
         self._free_at_s = 0.0  # When the set rate allows the next part.
+        self._no_room: dict[PartitionId, _NoRoom] = {}
 
     def begin(self, configuration: PartitionConfiguration, source: Ordinal) -> None:
-        """Starts a copy from the partition's active, unless one is being made."""
+        """Starts a copy from the partition's active, unless one is being made, or waits for room.
+
+        The active asks for it each second.
+        """
         partition = configuration.partition
-        running = self._tasks.get(partition)
+        running, waits = self._tasks.get(partition), self._no_room.get(partition)
+        if waits is not None and self._pod.clock.monotonic_s() < waits.until_s:
+            return
         if running is None or running.done():
             work = self._copy(configuration, source)
             task = asyncio.create_task(work, name=f"copy-{partition}")
@@ -93,7 +108,16 @@ class LearnerCopies:
                     is_rebuilt = self._had_entries(partition)
                     await self._pod.install(configuration, path, before)
                     snapshot.is_installed = True
+                self._no_room.pop(partition, None)
                 self._pod.metrics.replication.copied(is_rebuilt=is_rebuilt)
+        except DiskFullError as error:
+            pause_s = self._wait_for_room(partition)
+            _LOG.warning(
+                "partition %s could not be copied: %s; it is tried again in %g s",
+                partition,
+                error.message,
+                pause_s,
+            )
         except StoreError as error:
             _LOG.warning("partition %s could not be copied: %s", partition, error.message)
         except OSError as error:
@@ -103,6 +127,13 @@ class LearnerCopies:
             _LOG.exception("partition %s could not be copied", partition)
         finally:
             await run_blocking(shutil.rmtree, path, ignore_errors=True)
+
+    def _wait_for_room(self, partition: PartitionId) -> float:
+        """Lets the partition's next copy wait; returns for how many seconds."""
+        before = self._no_room.get(partition)
+        pause_s = min(_NO_ROOM_MAX_S, 2 * before.pause_s) if before else _NO_ROOM_MIN_S
+        self._no_room[partition] = _NoRoom(pause_s, self._pod.clock.monotonic_s() + pause_s)
+        return pause_s
 
     def _had_entries(self, partition: PartitionId) -> bool:
         """Whether the copy takes the place of a replica, and not of an empty learner."""
@@ -135,8 +166,8 @@ class LearnerCopies:
     async def _fetch(
         self, partition: PartitionId, source: Ordinal, manifest: SnapshotManifest, path: Path
     ) -> None:
+        """Fetches all files, if they have room beside what the other copies still lack."""
         total = sum(one.size for one in manifest.files)
-        _LOG.info("partition %s: %s bytes are copied", partition, total)
         copies, left, done = self._pod.registry.copies, iter(manifest.files), 0
 
         async def fetch_files() -> None:
@@ -150,6 +181,9 @@ class LearnerCopies:
 
         copies[partition] = CopyReport(partition=partition, done_bytes=0, total_bytes=total)
         try:
+            lacking = sum(one.total_bytes - one.done_bytes for one in copies.values())
+            await run_blocking(self._pod.room.check_copy, lacking)
+            _LOG.info("partition %s: %s bytes are copied", partition, total)
             async with asyncio.TaskGroup() as group:
                 for _ in range(_FILES_AT_ONCE):
                     group.create_task(fetch_files())

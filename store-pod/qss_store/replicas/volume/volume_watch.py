@@ -1,7 +1,7 @@
 """Watches whether a pod's volume is there, and has the free space that the pod keeps back.
 
-A pod refuses batches while its volume has less, and a batch that has no room beyond. It ends where
-the volume is gone.
+A pod refuses batches while its volume has less, and a batch or a copy that has no room beyond. It
+ends where the volume is gone.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qss_client.clock import Clock, SystemClock
+from qss_core.errors import DiskFullError
 from qss_core.quantities import shown_bytes
 from qss_core.wire.replica_reports import FullVolume, VolumeUse
 from qss_store.runtime.blocking import run_blocking
@@ -24,15 +25,20 @@ RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_EVERY_S = 1.0
 _LOOKS_OF_A_MEASUREMENT = 10  # The files are counted after each ten looks.
 _REFUSED_S = 60.0  # A writer tries its batch again more often, or has ended.
+_COPY_REFUSED_S = 600.0  # The pod gets no new copies meanwhile: they would not fit either.
 _MISSES_MAX = 3  # So many looks in a row that miss the volume end the pod.
 _FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
 
 class _Refused(NamedTuple):
-    """The last batch that was refused, as of a monotonic time."""
+    """The last batch, or the last copy, that was refused, as of a monotonic time."""
 
     needed_bytes: int
     at_s: float
+
+    def bytes_at(self, now_s: float, told_s: float) -> int:
+        """Its bytes for so many seconds; 0 after that."""
+        return self.needed_bytes if now_s - self.at_s < told_s else 0
 
 
 class VolumeWatch:
@@ -46,7 +52,7 @@ class VolumeWatch:
     ) -> None:
         self._path = path
         self._now_s = (clock or SystemClock()).monotonic_s
-        self._refused = _Refused(0, -math.inf)
+        self._refused = self._refused_copy = _Refused(0, -math.inf)
         self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
@@ -106,37 +112,51 @@ class VolumeWatch:
         """A batch was refused: it needs so many bytes beyond the bytes that are kept back."""
         self._refused = _Refused(needed_bytes, self._now_s())
 
+    def check_copy(self, needed_bytes: int) -> None:
+        """Raises DiskFullError where copies of so many bytes have no room; the report tells it."""
+        usage = shutil.disk_usage(self._path)
+        if usage.free >= RESERVE_BYTES + needed_bytes:
+            self._refused_copy = _Refused(0, -math.inf)
+            return
+        self._refused_copy = _Refused(needed_bytes, self._now_s())
+        full = full_volume(usage.free, usage.total, copy=needed_bytes)
+        assert full is not None
+        raise DiskFullError(f"the volume has {full.words}: free space or make it larger")
+
     def look(self) -> bool:
         """Reads the free space; returns whether the report has changed, and logs the change."""
         try:
             usage = shutil.disk_usage(self._path)
         except OSError:  # The directory does not exist before the first assignment.
             return False
-        is_recent = self._now_s() - self._refused.at_s < _REFUSED_S
-        needed = self._refused.needed_bytes if is_recent else 0
-        before, now = self.full, full_volume(usage.free, usage.total, needed)
+        needed = self._refused.bytes_at(self._now_s(), _REFUSED_S)
+        copy = self._refused_copy.bytes_at(self._now_s(), _COPY_REFUSED_S)
+        before, now = self.full, full_volume(usage.free, usage.total, needed, copy)
         if not _is_other(before, now):
             return False
         self.full = now
         if now is not None and (before is None or before.is_full != now.is_full):
-            _LOG.warning("the pod refuses batches: the volume has %s", now.words)
+            refuses = "batches" if now.is_full or now.needed_bytes else "copies"
+            _LOG.warning("the pod refuses %s: the volume has %s", refuses, now.words)
         elif now is None:
             _LOG.warning("the volume has enough space again: %s free", shown_bytes(usage.free))
         return True
 
 
-def full_volume(free: int, total: int, needed: int = 0) -> FullVolume | None:
+def full_volume(free: int, total: int, needed: int = 0, copy: int = 0) -> FullVolume | None:
     """The report of a volume that has too little free space; None where it has enough.
 
-    `needed`: the bytes of the batch that was refused last.
+    `needed`: the bytes of the batch that was refused last; `copy`: those of the copies.
     """
-    if free >= RESERVE_BYTES + needed:
+    if free >= RESERVE_BYTES + max(needed, copy):
         return None
+    has_room = free >= RESERVE_BYTES
     return FullVolume(
         free_bytes=free,
         kept_back_bytes=RESERVE_BYTES,
         size_bytes=total,
-        needed_bytes=needed if free >= RESERVE_BYTES else 0,
+        needed_bytes=needed if has_room and free < RESERVE_BYTES + needed else 0,
+        copy_bytes=copy if free < RESERVE_BYTES + copy else 0,
     )
 
 
@@ -162,6 +182,6 @@ def _is_other(before: FullVolume | None, now: FullVolume | None) -> bool:
     """Whether the report changed enough to be sent: small changes of a full volume do not count."""
     if before is None or now is None:
         return before is not now
-    if before.needed_bytes != now.needed_bytes:
+    if (before.needed_bytes, before.copy_bytes) != (now.needed_bytes, now.copy_bytes):
         return True
     return abs(before.free_bytes - now.free_bytes) >= RESERVE_BYTES // 8

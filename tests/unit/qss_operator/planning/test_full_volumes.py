@@ -73,6 +73,22 @@ def test_a_volume_that_a_batch_has_no_room_on_is_told_and_gets_new_replicas() ->
     assert full_pods(world.observation()) == frozenset()
 
 
+def test_a_volume_that_a_copy_has_no_room_on_is_told_and_gets_no_new_replicas() -> None:
+    """Another copy would wait there, too; batches go on."""
+    world = world_with(100 * MIB, 200 * MIB)
+    world.pods[1].full_volume = FullVolume(
+        free_bytes=100 * MIB, kept_back_bytes=64 * MIB, size_bytes=200 * MIB, copy_bytes=190 * MIB
+    )
+    degraded = world.status().condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert degraded.message == (
+        "the volume of word-counts-1 has 100 MiB free of 200 MiB, and 64 MiB are kept back; a "
+        "copy needs 190 MiB: reads are answered, and copies wait. To go on, make it larger "
+        "(spec.storage.size)"
+    )
+    assert full_pods(world.observation()) == {1}
+
+
 # --- New replicas
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from qss_core.errors import DiskFullError
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES, VolumeWatch, volume_use
 from qss_testing.fakes.virtual_time import SetClock
 
@@ -97,6 +98,33 @@ def test_the_use_of_a_volume_counts_each_file_once_and_no_others(tmp_path: Path)
     assert use is not None
     assert use.data_bytes == 3050
     assert 0 <= use.room_bytes <= max(0, shutil.disk_usage(volume).total - RESERVE_BYTES)
+
+
+def test_a_copy_without_room_counts_for_ten_minutes_and_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, free = SetClock(), RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch = VolumeWatch(tmp_path, clock=clock)
+    watch.check_copy(100)
+    assert not watch.look()
+    with pytest.raises(DiskFullError, match="64 MiB are kept back; a copy needs 1 KiB"):
+        watch.check_copy(200)
+    assert watch.look()
+    assert watch.full is not None
+    assert (watch.full.copy_bytes, watch.full.needed_bytes, watch.full.is_full) == (200, 0, False)
+    assert watch.full.takes_no_copy
+    clock.now_s += 599
+    assert not watch.look()
+    clock.now_s += 2
+    assert watch.look()
+    assert watch.full is None
+    with pytest.raises(DiskFullError):
+        watch.check_copy(200)
+    free = RESERVE_BYTES + 200
+    watch.check_copy(200)
+    free = RESERVE_BYTES + 100
+    assert not watch.look(), "the copy had room, and is not waited for any more"
 
 
 def test_a_refused_batch_counts_for_a_minute_and_until_there_is_room(

@@ -1,0 +1,55 @@
+"""Rules of volumes without room that can be taken out, each with a test that must then fail.
+
+`python -m qss_testing.plants.planted_volumes` takes each of them out, as `make planted` does. The
+simulation does not plant them: copies of its databases always have room.
+"""
+
+from qss_testing.plants.planted import Plant, run
+
+_STORE = "store-pod/qss_store"
+_SNAPSHOTS = "tests/integration/test_learner_snapshots.py"
+
+VOLUME_PLANTS = (
+    Plant.of(
+        "a copy is begun that has no room",
+        f"{_STORE}/replicas/transfer/learner_copies.py",
+        "            await run_blocking(self._pod.room.check_copy, lacking)\n",
+        "            pass\n",
+        f"{_SNAPSHOTS}::test_a_copy_without_room_takes_none_and_is_tried_again_ever_later",
+    ),
+    Plant.of(
+        "a copy without room is tried again at once",
+        f"{_STORE}/replicas/transfer/learner_copies.py",
+        "monotonic_s() < waits.until_s:\n",
+        "monotonic_s() < waits.until_s - 100:\n",
+        f"{_SNAPSHOTS}::test_a_copy_without_room_takes_none_and_is_tried_again_ever_later",
+    ),
+    Plant.of(
+        "a copy takes the bytes that the pod keeps back",
+        f"{_STORE}/replicas/transfer/copied_file.py",
+        "        if free < RESERVE_BYTES + len(data):\n",
+        "        if free < 0:\n",
+        "tests/unit/qss_store/replicas/test_copied_file.py"
+        "::test_a_file_leaves_the_bytes_that_the_pod_keeps_back",
+    ),
+    Plant.of(
+        "a pod with a copy that has no room gets further replicas",
+        "operator/qss_operator/planning/membership/moves.py",
+        "volume.takes_no_copy)\n",
+        "volume.is_full)\n",
+        "tests/unit/qss_operator/planning/test_full_volumes.py"
+        "::test_a_volume_that_a_copy_has_no_room_on_is_told_and_gets_no_new_replicas",
+    ),
+    Plant.of(
+        "a column family is forgotten that could not be dropped",
+        f"{_STORE}/storage/rocksdb.py",
+        "                self.column_families[family], self._handles[family] = rows, handle\n",
+        "                pass\n",
+        "tests/unit/qss_store/storage/test_rocksdb_drop.py"
+        "::test_a_family_that_could_not_be_dropped_is_dropped_later",
+    ),
+)
+
+
+if __name__ == "__main__":
+    run(VOLUME_PLANTS)
