@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from qss_client.clock import Clock
-from qss_core.errors import StoreError, StoreTypeRefusedError
+from qss_core.errors import StaleEpochError, StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.retirement import RetireRequest
@@ -47,6 +47,7 @@ from qss_operator.times import time_of, utc
 
 logger = logging.getLogger(__name__)
 _SEND_WAIT_S = 2.0
+_SENDS_MAX = 4  # To one pod at the same time.
 
 
 class Subject(Enum):
@@ -96,7 +97,7 @@ class StoreReconciler:
         self.published_at_s: float | None = None
         self.moved_at_s: float | None = None  # When changes of moves were published last.
         self._attempts = Backoff()
-        self._sending: dict[Ordinal, asyncio.Task[bool]] = {}  # Pods that take an assignment.
+        self._sending: dict[Ordinal, list[SendAssignment]] = {}  # Those under way to each pod.
         self._completed: Sequence | None = None  # As of the last round.
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # The last round met them and went on.
@@ -197,25 +198,25 @@ class StoreReconciler:
     async def _send_all(
         self, sends: Iterable[SendAssignment], observation: Observation
     ) -> list[bool]:
-        """Sends pods their assignments; a slow pod does not delay the others.
+        """Sends pods their assignments; a slow pod delays neither the others nor a newer one.
 
-        The request to a slow pod goes on in the background. Until it ends, the pod is sent no
-        other assignment.
+        While it makes databases for one, its open replicas take the new epochs of the next.
         """
         begun = []
         for step in sends:
-            if step.ordinal not in self._sending:
+            under_way = self._sending.setdefault(step.ordinal, [])
+            if len(under_way) < _SENDS_MAX and step not in under_way[-1:]:
+                under_way.append(step)
                 work = asyncio.create_task(self._send(step, observation))
-                self._sending[step.ordinal] = work
-                work.add_done_callback(partial(self._is_told, step.ordinal))
+                work.add_done_callback(partial(self._is_told, step))
                 begun.append(work)
         if not begun:
             return []
         await asyncio.wait(begun, timeout=_SEND_WAIT_S)
         return [work.result() for work in begun if work.done()]
 
-    def _is_told(self, pod: Ordinal, _: "asyncio.Task[bool]") -> None:
-        self._sending.pop(pod, None)
+    def _is_told(self, step: SendAssignment, _: "asyncio.Task[bool]") -> None:
+        self._sending[step.ordinal].remove(step)
 
     async def _act(self, step: Step, observation: Observation) -> bool:
         """Does a step, unless it has to wait; whether it was done."""
@@ -257,7 +258,12 @@ class StoreReconciler:
 
     async def _send(self, step: SendAssignment, observation: Observation) -> bool:
         async def send() -> None:
-            report = await self._pods.assign(pod.reached_at, step.assignment)
+            try:
+                report = await self._pods.assign(pod.reached_at, step.assignment)
+            except StaleEpochError:
+                if step in self._sending[step.ordinal][-1:]:
+                    raise
+                return  # The pod has taken epochs of a newer one, which was sent meanwhile.
             self._sent[step.ordinal] = SentAssignment(
                 incarnation=report.incarnation, assignment=step.assignment
             )

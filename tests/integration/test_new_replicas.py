@@ -1,11 +1,18 @@
 """A pod that gets new replicas keeps the ones that it has in use meanwhile."""
 
+import asyncio
+import threading
 from pathlib import Path
 
-from qss_core.model import Epoch, PartitionId
+import pytest
+from msgspec.structs import replace
+
+from qss_core.errors import StaleEpochError
+from qss_core.model import Epoch, PartitionId, StoreAssignment
 from qss_store.storage.engine import Engine
 from qss_testing.pods.stores import configuration, open_memory
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
+from qss_testing.waiting import wait_until_async
 
 _NEW = PartitionId(0)  # The partition that pod 1 gets a learner of; it is the first one.
 
@@ -42,3 +49,49 @@ async def test_replicas_take_their_new_epochs_before_a_database_is_made(tmp_path
         assert _NEW in cluster.pods[1].pod.registry.replicas
     assert opening.epochs == dict.fromkeys(held, Epoch(2))
     assert held == {1, 3}
+
+
+class Held:
+    """Opens databases; the one of partition 0 on pod 1 takes until `go_on` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self._open = open_memory()
+
+    def __call__(self, path: Path) -> Engine:
+        if (path.parts[-3], path.name) == ("1", "0"):
+            self.begun.set()
+            assert self.go_on.wait(60)
+        return self._open(path)
+
+
+def epochs_of(cluster: WriteCluster) -> dict[PartitionId, Epoch]:
+    """The epochs of the replicas of pod 1."""
+    replicas = cluster.pods[1].pod.registry.replicas
+    return {number: replica.log.configuration.epoch for number, replica in replicas.items()}
+
+
+async def test_open_replicas_take_a_newer_epoch_while_a_database_is_made(tmp_path: Path) -> None:
+    """The databases of an assignment took seconds, and writers waited for the next one."""
+    opening = Held()
+    async with write_cluster(tmp_path, open_engine=opening) as cluster:
+        pod, held = cluster.pods[1].pod, epochs_of(cluster)
+
+        def grown(epoch: int) -> StoreAssignment:
+            learning = configuration(0, 0, epoch=epoch, learners=[1])
+            others = (configuration(number, number % 2, epoch=epoch) for number in range(1, 4))
+            return replace(cluster.assignment, partitions=(learning, *others))
+
+        earlier = asyncio.create_task(pod.assign(grown(2)))
+        await wait_until_async(opening.begun.is_set)
+        assert epochs_of(cluster) == dict.fromkeys(held, Epoch(2))
+        with pytest.raises(StaleEpochError):
+            await pod.assign(grown(1))
+        newer = asyncio.create_task(pod.assign(grown(3)))
+        await wait_until_async(lambda: epochs_of(cluster) == dict.fromkeys(held, Epoch(3)))
+        assert [task.done() for task in (earlier, newer)] == [False, False]
+        opening.go_on.set()
+        await earlier
+        await newer
+        assert epochs_of(cluster) == dict.fromkeys([_NEW, *held], Epoch(3))
+        assert pod.registry.placed() == grown(3).plain

@@ -90,23 +90,16 @@ class Pod:
         self._promises: dict[PartitionId, Support] = {}
         self._promised_lease = PromisedLease(volume)
         self._syncs = GroupSync()
+        replicas, goes_on = self.registry.replicas, self._opening.has_gone_on
         self.marks = SyncMarks(
-            self._volume,
-            self._syncs,
-            self.registry.replicas,
-            self._opening.has_gone_on,
-            self.registry.is_the_data,
+            self._volume, self._syncs, replicas, goes_on, self.registry.is_the_data
         )
+        reopen = self._reopening.begin
         self.taking_out = TakingOut(
-            self.registry.replicas,
-            self._assigning,
-            self._unopened,
-            self.marks,
-            self.report_feed,
-            self._reopening.begin,
+            replicas, self._assigning, self._unopened, self.marks, self.report_feed, reopen
         )
         self._retirement = Retirement(
-            self.registry.replicas, self._unopened, self._opening, self.marks, self._volume
+            replicas, self._unopened, self._opening, self.marks, self._volume
         )
         self.has_opened = False  # Whether it has tried to open all replicas of its assignment.
         self.rows_to_move = asyncio.Event()  # Set when rows may be in older formats.
@@ -151,6 +144,7 @@ class Pod:
     async def close(self) -> None:
         self._reopening.close()
         async with self._assigning:
+            self.has_opened = False
             held = self.registry.assignment
             await self.marks.close(held.definition.store_id if held else None)
             self.taking_out.close()
@@ -170,6 +164,9 @@ class Pod:
         a comparison with the other pods. Raises StaleEpochError, WrongStoreError, CorruptionError
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
+        is_busy = self._assigning.locked() and self.has_opened  # With another one, or with a copy.
+        if is_busy and self.registry.take_epochs(assignment, self._config):
+            await self._tell()
         async with self._assigning:
             # As a learner it has nothing that the replicas in sync lack.
             counts = any(self.ordinal in one.in_sync for one in assignment.partitions)
@@ -188,6 +185,11 @@ class Pod:
         self.has_opened = True
         return self.report()
 
+    async def _tell(self) -> None:
+        """Has other pods and the operator see what has changed."""
+        self.send_signal.assigned()
+        await self.report_feed.tell()
+
     async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
         changed = assignment != self.registry.assignment
         for configuration in self.registry.open_first(assignment.partitions):
@@ -195,9 +197,8 @@ class Pod:
             changed |= await self._open(assignment, configuration, was_here=was_here)
         if changed:
             await self._take(assignment)
-            self.send_signal.assigned()
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
-            await self.report_feed.tell()
+            await self._tell()
 
     def _corrects_schema(self) -> bool:
         """Takes the schema of databases that all refused the assignment's; False where none did."""
@@ -270,8 +271,7 @@ class Pod:
             ones = [one for one in held.partitions if one.partition in self._unopened.waiting]
             if any([await self._open(held, one, was_here=True) for one in ones]):
                 await self._take(held)
-                self.send_signal.assigned()
-                await self.report_feed.tell()
+                await self._tell()
 
     async def retire(self, request: RetireRequest) -> None:
         """Deletes a replica that its partition's configuration leaves out; a repeat does nothing.
@@ -344,8 +344,7 @@ class Pod:
             self.registry.replicas[partition] = opened
             self._unopened.opened(partition)
             await self.marks.renew(assignment.definition.store_id, partition)
-        self.send_signal.assigned()
-        await self.report_feed.tell()
+        await self._tell()
         _LOG.info("partition %s follows its active from a copy of its database", partition)
 
     async def _opened(

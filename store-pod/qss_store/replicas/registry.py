@@ -31,6 +31,7 @@ from qss_store.replicas.opening.assignment_checks import (
     check_not_older,
     partitions_of,
 )
+from qss_store.replicas.opening.take_assignment import take_configuration
 from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
@@ -88,6 +89,23 @@ class Registry:
         self._generation = assignment.generation or self._generation
         self._is_told = True
         return assignment.plain
+
+    def take_epochs(self, assignment: StoreAssignment, config: PodConfig) -> bool:
+        """Has in-sync replicas take an assignment's newer epochs, for which writers wait.
+
+        The rest of it waits until the pod has made the databases of the assignment before. Returns
+        whether a replica took an epoch. Raises as `checked`, and DiskFullError.
+        """
+        held, took = self.assignment, False
+        if held is None or held.definition != assignment.definition:
+            return False
+        for one in self.checked(assignment, config, has_opened=True).partitions:
+            replica = self.replicas.get(one.partition)
+            if replica is None or replica.health.has_failed:
+                continue
+            if self._ordinal in {*one.in_sync} & {*replica.log.configuration.in_sync}:
+                took |= take_configuration(replica, assignment.settings, one)
+        return took
 
     def open_first(
         self, configurations: Iterable[PartitionConfiguration]

@@ -1,7 +1,7 @@
 """Rules of unlike, left and unopened replicas to take out, each with a test that then fails.
 
 `python -m qss_testing.plants.planted_unlike` takes each of them out, as `make planted` does. They
-are rules of the operator's planner.
+are rules of the operator's planner, of what it sends pods, and of a pod that takes an assignment.
 """
 
 from qss_testing.plants.planted import Plant, run
@@ -11,9 +11,39 @@ _MEMBERSHIP = f"{_PLANNING}/membership"
 _UNLIKE = "tests/unit/qss_operator/test_unlike_replicas.py"
 _CLAIMS = "tests/unit/qss_operator/planning/test_disk_claims.py"
 _UNOPENED = "tests/unit/qss_operator/planning/test_unopened_replicas.py"
+_SENDING = "tests/unit/qss_operator/test_reconcile_sending.py"
 _LEFT = "tests/unit/qss_operator/planning/test_left_replicas.py"
 
 UNLIKE_PLANTS = (
+    Plant.of(
+        "open replicas wait for the databases of the assignment before",
+        "store-pod/qss_store/replicas/pod.py",
+        "        if is_busy and self.registry.take_epochs(",
+        "        if False and self.registry.take_epochs(",
+        "tests/integration/test_new_replicas.py"
+        "::test_open_replicas_take_a_newer_epoch_while_a_database_is_made",
+    ),
+    Plant.of(
+        "a pod that makes databases is sent no newer assignment",
+        "operator/qss_operator/reconcile.py",
+        "            if len(under_way) < _SENDS_MAX and step not in under_way[-1:]:\n",
+        "            if not under_way:\n",
+        _SENDING,
+    ),
+    Plant.of(
+        "a pod that makes databases is sent assignments without end",
+        "operator/qss_operator/reconcile.py",
+        "            if len(under_way) < _SENDS_MAX and step not in under_way[-1:]:\n",
+        "            if step not in under_way[-1:]:\n",
+        _SENDING,
+    ),
+    Plant.of(
+        "the refusal of an assignment that was overtaken is a failure",
+        "operator/qss_operator/reconcile.py",
+        "                if step in self._sending[step.ordinal][-1:]:\n",
+        "                if True:\n",
+        _SENDING,
+    ),
     Plant.of(
         "a partition of unlike replicas keeps any of them when its standbys go",
         f"{_MEMBERSHIP}/unlike_replicas.py",
