@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from typing import Any, assert_never
 
@@ -17,7 +16,7 @@ from qss_core.errors import StaleEpochError, StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.retirement import RetireRequest
-from qss_operator.backoff import Backoff
+from qss_operator.backoff import Backoff, Subject
 from qss_operator.condition_teller import ConditionTeller
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
@@ -48,16 +47,6 @@ from qss_operator.times import time_of, utc
 logger = logging.getLogger(__name__)
 _SEND_WAIT_S = 2.0
 _SENDS_MAX = 4  # To one pod at the same time.
-
-
-class Subject(Enum):
-    """The work of a round that can fail, beside telling a pod its assignment."""
-
-    CHILDREN = "what stands beside the pods"
-    REPLICAS = "the number of pods"
-    RESTART = "the restart of a pod"
-    LOSS = "the loss that was accepted"
-    RETIREMENT = "the deletion of a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +256,7 @@ class StoreReconciler:
             self._sent[step.ordinal] = SentAssignment(
                 incarnation=report.incarnation, assignment=step.assignment
             )
+            self._attempts.forget(Subject.RETIREMENT)  # A pod without it refuses to delete one.
 
         pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
         tried = (observation.reports[step.ordinal].incarnation, step.assignment)
