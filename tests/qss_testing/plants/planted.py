@@ -56,6 +56,14 @@ PLANTS = (
         "tests/unit/qss_store/access/test_token_ends.py",
     ),
     Plant.of(
+        "every round fails while the Secret of the certificate is away",
+        "operator/qss_operator/kubernetes/access/pod_access.py",
+        "            if self._context is None:\n",
+        "            if True:\n",
+        "tests/integration/test_store_told.py"
+        "::test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod",
+    ),
+    Plant.of(
         "a batch is decided whose message no other pod reads",
         f"{_STORE}/writes/coordinator_service.py",
         "            self._check_message(decision, len(payload))\n",
