@@ -38,7 +38,6 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed, report_of
 from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
-from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.volume_watch import VolumeWatch
 
 
@@ -278,7 +277,7 @@ class Registry:
             full_volume=room.full,
             volume=room.use,
             pods_kept=len(held.pods) if held and not self._is_told else 0,
-            unassigned=() if held else _databases_on(Volume(config.directory)),
+            unassigned=() if held else self._file.unassigned,
             is_leaving=report_feed.is_leaving,
         )
 
@@ -305,11 +304,3 @@ class Registry:
     def served(self) -> set[PartitionId]:
         """The partitions whose replica serves readers."""
         return {number for number, replica in self.replicas.items() if replica.view is not None}
-
-
-def _databases_on(volume: Volume) -> tuple[PartitionId, ...]:
-    """The partitions with a database on a volume; none where the volume cannot be read."""
-    try:
-        return tuple(volume.partitions())
-    except OSError:
-        return ()
