@@ -19,6 +19,7 @@ _DURABILITY = "tests/integration/test_writes_durability.py"
 _DAMAGE = "tests/integration/test_writes_damage.py"
 _AT_START = "tests/integration/test_damage_at_start.py"
 _ROLLED_BACK = "tests/integration/test_writes_rolled_back.py"
+_ROUTES = "tests/unit/qss_spark/sink/test_learned_routes.py"
 _TIMEOUT_S = 120
 
 
@@ -62,6 +63,20 @@ PLANTS = (
         "            if True:\n",
         "tests/integration/test_store_told.py"
         "::test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod",
+    ),
+    Plant.of(
+        "each batch of a driver meets a failover anew",
+        "spark-jobs/qss_spark/sink/store_sink.py",
+        "            write_rows(self._http, run, batch, first)\n",
+        "            write_rows(self._http, batch.run, batch, first)\n",
+        f"{_ROUTES}::test_a_failover_is_met_once_by_a_query_whose_driver_stages",
+    ),
+    Plant.of(
+        "each task of a worker meets a failover anew",
+        "spark-jobs/qss_spark/sink/batch_steps.py",
+        "    if (known := _learned.pop(store, None)) is not None:\n",
+        "    if False:\n",
+        f"{_ROUTES}::test_a_failover_is_met_once_by_the_tasks_of_a_worker",
     ),
     Plant.of(
         "a batch is decided whose message no other pod reads",
