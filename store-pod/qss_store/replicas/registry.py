@@ -222,7 +222,30 @@ class Registry:
                 f"partition {partition} has no learner here in epoch {configuration.epoch}"
             )
         replica = self.replicas.get(partition)
-        return None if replica is None else (id(replica), replica.following.acknowledgements)
+        if replica is None:
+            return None
+        return replica.following.opening, replica.following.acknowledgements
+
+    def check_copied(
+        self, configuration: PartitionConfiguration, before: object
+    ) -> PartitionConfiguration:
+        """The configuration in which a learner takes the copy that it began in another one.
+
+        The epoch may have changed meanwhile: with the copy the learner is as if it had followed its
+        active, and heard nothing since. Raises StaleEpochError where the partition has another
+        active than the copy's, and unless the learner is as it was `before` the copy began: entries
+        that it has acknowledged since then are not in the copy, and it may be in sync by now.
+        """
+        known = self.configuration(configuration.partition)
+        newest = max(known, configuration, key=lambda one: one.epoch)
+        if newest.active != configuration.active:
+            raise StaleEpochError(
+                f"partition {newest.partition} has its active on pod {newest.active} now, and the "
+                f"copy is of pod {configuration.active}"
+            )
+        if self.copied_over(newest) != before:
+            raise StaleEpochError(f"partition {newest.partition} has taken entries meanwhile")
+        return newest
 
     def found_damage(
         self, partition: PartitionId, error: CorruptionError, met_in: Replica | None = None
