@@ -142,6 +142,31 @@ async def test_a_copy_of_an_active_that_has_changed_is_not_kept(tmp_path: Path) 
             registry.check_copied(held, before)
 
 
+async def test_entries_behind_a_copy_are_kept_while_another_learner_joins(tmp_path: Path) -> None:
+    """The copy would have to be made again: the log would not reach back to it."""
+    async with write_cluster(tmp_path, pods=3, partitions=1) as cluster:
+        await cluster.stop_pod(1)
+        await cluster.stop_pod(2)
+        await lead(cluster, 0, 2, learners=[1, 2])
+        active, report = cluster.pods[0], cluster.pods[0].pod.report
+
+        async def join(learner: int, *caught_up: int) -> None:
+            await cluster.start_pod(learner)
+            await cluster.assign(cluster.configurations)
+            await wait_until_async(lambda: report().replicas[0].caught_up == caught_up)
+
+        request = SnapshotRequest(
+            store_id=cluster.definition.store_id,
+            sender=Ordinal(2),
+            configuration=cluster.configurations[0],
+        )
+        await active.services.snapshots.begin(request)
+        await join(1, 1)
+        assert replica_of(cluster, 0).changelog.pin is not None
+        await join(2, 1, 2)
+        assert replica_of(cluster, 0).changelog.pin is None
+
+
 class _Source:
     """An active with a snapshot of three files, which is gone once two are asked for."""
 

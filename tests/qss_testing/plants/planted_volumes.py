@@ -48,6 +48,13 @@ VOLUME_PLANTS = (
         f"{_SNAPSHOTS}::test_a_copy_is_kept_where_the_epoch_changed_and_the_active_did_not",
     ),
     Plant.of(
+        "entries behind a copy are cut once another learner counts",
+        f"{_STORE}/replicas/peers/follower_progress.py",
+        "            if not {*held.replicas} - {*held.in_sync} - self._counted.keys():\n",
+        "            if True:\n",
+        f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",
+    ),
+    Plant.of(
         "a copy of an active that was deposed is kept",
         f"{_STORE}/replicas/registry.py",
         "        if newest.active != configuration.active:\n",
