@@ -65,6 +65,14 @@ PLANTS = (
         "::test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod",
     ),
     Plant.of(
+        "certificate files that are away are not told",
+        f"{_STORE}/access/tls.py",
+        "            if self._misses == _MISSES_TOLD:\n",
+        "            if False:\n",
+        "tests/integration/test_tls.py"
+        "::test_files_that_are_away_are_told_once_and_taken_when_they_return",
+    ),
+    Plant.of(
         "each batch of a driver meets a failover anew",
         "spark-jobs/qss_spark/sink/store_sink.py",
         "            write_rows(self._http, run, batch, first)\n",
