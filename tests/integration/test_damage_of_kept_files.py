@@ -107,6 +107,18 @@ async def test_what_is_whole_is_served_where_the_loss_of_a_partition_is_accepted
         assert cluster.rows(0) == cluster.rows(SPOILT) == {b"k": b"1"}
 
 
+async def test_a_report_without_an_assignment_does_not_look_at_the_volume(tmp_path: Path) -> None:
+    """A slow volume would hold up all of the pod, each time that the operator asks."""
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.stop_pod(0)
+        empty(tmp_path / "0" / "assignment.json")
+        held = await cluster.start_pod(0)
+        (tmp_path / "0" / "partitions").rename(tmp_path / "elsewhere")
+        assert held.pod.report().unassigned == (0, 1, 2)
+        (tmp_path / "elsewhere").rename(tmp_path / "0" / "partitions")
+
+
 async def test_a_database_that_cannot_be_opened_is_reported_before_it_is_given_up(
     tmp_path: Path,
 ) -> None:

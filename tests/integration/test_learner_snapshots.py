@@ -1,6 +1,8 @@
 """An active makes snapshots of its database, and learners copy their files."""
 
 import asyncio
+import hashlib
+import logging
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +13,13 @@ from typing import Any
 
 import pytest
 
-from qss_core.errors import MalformedRequestError, NotReadyError
-from qss_core.model import Ordinal
+from qss_core.errors import (
+    CorruptionError,
+    MalformedRequestError,
+    NotReadyError,
+    StaleEpochError,
+)
+from qss_core.model import Ordinal, PartitionId
 from qss_store.replicas.transfer.learner_copies import LearnerCopies
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.replication.messages import (
@@ -27,7 +34,16 @@ from qss_store.replication.messages import (
     encode_message,
 )
 from qss_testing.fakes.virtual_time import SetClock
-from qss_testing.pods.write_cluster import lead, replica_of, replicated, write_cluster
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import (
+    lead,
+    replica_of,
+    replicated,
+    rows_of,
+    write,
+    write_cluster,
+)
+from qss_testing.waiting import wait_until_async
 
 
 async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(
@@ -90,6 +106,65 @@ async def test_a_learner_that_has_installed_its_copy_is_greeted_at_once(tmp_path
         followers.installed(Ordinal(1))
         assert followers.owes_hello(Ordinal(1))
         assert followers.sent_s(Ordinal(1)) == float("-inf")
+
+
+async def test_a_copy_is_kept_where_the_epoch_changed_and_the_active_did_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second standby's copy was made again once the first standby had joined."""
+    caplog.set_level(logging.INFO)
+    parts = (hashlib.sha512(str(part).encode()).digest() for part in range(8192))
+    rows = {b"k": b"".join(parts)}  # 512 KiB that no compression makes smaller.
+    async with replicated(tmp_path, snapshot_bytes_per_s=256 * 1024) as cluster:
+        writer = cluster.writer(0)
+        await write(writer, await writer.epoch(), 0, {0: rows})
+        await lead(cluster, 0, 3, learners=[1])
+        registry, damaged = cluster.pods[1].pod.registry, replica_of(cluster, 1)
+        damaged.health.meet_damage(CorruptionError("a block is damaged"))
+        await wait_until_async(lambda: bool(registry.copies))
+        await lead(cluster, 0, 4, learners=[1])
+        await wait_until_async(lambda: registry.replicas.get(PartitionId(0)) not in (None, damaged))
+        assert caplog.text.count("bytes for a learner") == 1
+        report = cluster.pods[0].pod.report
+        await wait_until_async(lambda: report().replicas[0].caught_up == (1,))
+        assert rows_of(replica_of(cluster, 1)) == rows
+        assert replica_of(cluster, 1).log.configuration.epoch == 4
+
+
+async def test_a_copy_of_an_active_that_has_changed_is_not_kept(tmp_path: Path) -> None:
+    async with replicated(tmp_path, pods=3) as cluster:
+        await lead(cluster, 0, 3, standbys=[2])
+        await lead(cluster, 0, 4, standbys=[2], learners=[1])
+        registry, held = cluster.pods[1].pod.registry, cluster.configurations[0]
+        before = registry.copied_over(held)
+        await cluster.assign([configuration(0, 2, epoch=5, standbys=[0], learners=[1])])
+        with pytest.raises(StaleEpochError, match="its active on pod 2 now"):
+            registry.check_copied(held, before)
+
+
+async def test_entries_behind_a_copy_are_kept_while_another_learner_joins(tmp_path: Path) -> None:
+    """The copy would have to be made again: the log would not reach back to it."""
+    async with write_cluster(tmp_path, pods=3, partitions=1) as cluster:
+        await cluster.stop_pod(1)
+        await cluster.stop_pod(2)
+        await lead(cluster, 0, 2, learners=[1, 2])
+        active, report = cluster.pods[0], cluster.pods[0].pod.report
+
+        async def join(learner: int, *caught_up: int) -> None:
+            await cluster.start_pod(learner)
+            await cluster.assign(cluster.configurations)
+            await wait_until_async(lambda: report().replicas[0].caught_up == caught_up)
+
+        request = SnapshotRequest(
+            store_id=cluster.definition.store_id,
+            sender=Ordinal(2),
+            configuration=cluster.configurations[0],
+        )
+        await active.services.snapshots.begin(request)
+        await join(1, 1)
+        assert replica_of(cluster, 0).changelog.pin is not None
+        await join(2, 1, 2)
+        assert replica_of(cluster, 0).changelog.pin is None
 
 
 class _Source:

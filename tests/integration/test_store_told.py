@@ -1,6 +1,7 @@
 """The status of a store reports refused pods, and edits that the operator does not carry out."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from qss_operator.kubernetes.api.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    SECRETS,
     SERVICES,
     STORES,
 )
@@ -19,6 +21,7 @@ from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 from qss_testing.fakes.toy_objects import Object
+from qss_testing.pods.certificates import Authority
 
 QUOTA = "forbidden: exceeded quota: small, requested: cpu=100m"
 
@@ -204,6 +207,39 @@ async def test_a_forbidden_secret_is_reported_with_the_value_of_the_chart(
     await rounds(cluster, 2)
     message = cluster.condition("Ready")["message"]
     assert "add words-tls to the chart's value tls.secretNames" in message
+
+
+def make_secret(cluster: ToyCluster, authority: Authority) -> None:
+    pem = b64encode(authority.file.read_bytes()).decode()
+    made = {"metadata": {"name": "words-tls"}, "data": {"tls.crt": pem, "tls.key": "eA=="}}
+    cluster.server.objects.create(cluster.place(SECRETS), made)
+
+
+async def test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod(
+    cluster: ToyCluster, tmp_path: Path
+) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    make_secret(cluster, authority)
+    cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
+    await cluster.settle()
+    before = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    cluster.server.objects.delete(cluster.place(SECRETS, "words-tls"), {})
+    cluster.clock.ahead_s += 61.0
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+    await cluster.settle()
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "TlsSecret")
+    assert degraded["message"].startswith("the Secret words-tls does not exist")
+    assert "the certificate authority that it read last" in degraded["message"]
+    assert cluster.condition("Ready")["status"] == "True"
+    assert "since a new pod could not start" in cluster.condition("Progressing")["message"]
+    assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == before
+    make_secret(cluster, authority)
+    cluster.clock.ahead_s += 11.0
+    await cluster.settle()
+    assert cluster.condition("Degraded")["status"] == "False"
+    after = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    assert not set(before) & set(after)
 
 
 async def test_a_wrong_value_of_adopt_volumes_is_reported(cluster: ToyCluster) -> None:

@@ -13,6 +13,7 @@ from qss_client.cli.main import main
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import CertificateRefusedError, UnreachableError
+from qss_store.access.tls import Certificates
 from qss_testing.clients.clients import AnyClient
 from qss_testing.fakes.reviewer import Reviewer, make_token
 from qss_testing.pods.certificates import Authority, SecretVolume
@@ -176,6 +177,28 @@ def test_a_broken_certificate_is_refused_and_the_old_one_stays(
     assert pod.log().count("the new certificate is refused, the old one stays") == 1
     volume.put(authority.issue(tmp_path / "good"))
     wait_until(lambda: serial_of(pod) != before)
+
+
+def test_files_that_are_away_are_told_once_and_taken_when_they_return(
+    authority: Authority,
+    volume: SecretVolume,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+    certificates = Certificates(volume.path, told.append)
+    before, away = certificates.client, volume.path / "..data"
+    away.rename(tmp_path / "away")
+    certificates.look()
+    assert not caplog.records, "the files may be changed just now"
+    for _ in range(5):
+        certificates.look()
+    assert certificates.client is before
+    assert caplog.text.count("the certificate cannot be read, the last good one stays") == 1
+    volume.put(authority.issue(tmp_path / "second"))
+    certificates.look()
+    assert certificates.client is not before
+    assert told == ["loaded"]
 
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, TypedDict
 
 from qss_core.model import StoreName
+from qss_operator.errors import reason_of
 from qss_operator.kubernetes.access.pod_access import PodAccess
 from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from qss_operator.kubernetes.api.read_cache import ReadCache
@@ -21,7 +22,14 @@ from qss_operator.kubernetes.objects.pod_template_age import (
     is_ready,
 )
 from qss_operator.kubernetes.objects.volumes import doomed_claims, largest_volume
-from qss_operator.planning.model import ClusterState, Observation, PodState
+from qss_operator.planning.model import (
+    ClusterState,
+    ConditionStatus,
+    ConditionType,
+    Finding,
+    Observation,
+    PodState,
+)
 
 Object = dict[str, Any]
 
@@ -71,6 +79,7 @@ class KubernetesCluster:
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))
         not_made = await self._missing.troubles(found, replicas, pods)
         by_template = self._compared_with(found, claims)
+        error = self._access.secret_error
         states = [
             await self._state(
                 ordinal,
@@ -90,7 +99,8 @@ class KubernetesCluster:
             volume_size=largest_volume(
                 claim for name, claim in claims.items() if self._names.is_claim(name)
             ),
-            findings=self._children.findings,
+            findings=self._findings(),
+            holds_restarts=None if error is None else error.message,
         )
 
     async def look_at_nodes(self, cluster: ClusterState) -> ClusterState:
@@ -113,6 +123,19 @@ class KubernetesCluster:
         """Delete a pod; the StatefulSet makes it again, with its present template."""
         assert store == self._names.store, "one cluster for each store"
         await self._children.restart(pod)
+
+    def _findings(self) -> Mapping[ConditionType, Finding]:
+        """The tasks of the children, and the Secret that cannot be used."""
+        findings, kind = self._children.findings, ConditionType.DEGRADED
+        if (error := self._access.secret_error) is None:
+            return findings
+        message = (
+            f"{error.message}; until then the operator checks the pods by the certificate "
+            "authority that it read last, and restarts none of them"
+        )
+        if (told := findings.get(kind)) is not None:
+            return {**findings, kind: (told[0], told[1], f"{told[2]}; {message}")}
+        return {**findings, kind: (ConditionStatus.TRUE, reason_of(error), message)}
 
     def _compared_with(self, found: Object | None, claims: Mapping[str, Object]) -> Object | None:
         """The StatefulSet with the template that pods should have; None while none may restart.

@@ -152,13 +152,22 @@ def _longest_learner(
 def _has_all_completed(
     observation: Observation, entry: PartitionConfiguration, learner: ReplicaReport
 ) -> bool:
-    """Whether a learner has applied every batch that partition 0 tells as completed.
+    """Whether a learner has applied every batch that a writer may have been told as committed.
 
-    Of partition 0 nobody tells that.
+    Partition 0 tells the last one that is complete. A batch that all other actives have applied was
+    perhaps acknowledged, too: its writer is answered before the log says that it is complete. Of
+    partition 0 nobody tells that.
     """
     told = [one.coordinated for report in observation.reports.values() for one in report.replicas]
     known = [one for one in (observation.completed, *told) if one is not None]
-    return bool(known) and entry.partition != 0 and learner.sequence >= max(known)
+    if not known or entry.partition == 0:
+        return False
+    others = [
+        one.sequence
+        for one in _actives(observation.reports)
+        if one.configuration.partition != entry.partition and one.state == _SERVING
+    ]
+    return learner.sequence >= max(*known, min(others, default=learner.sequence))
 
 
 def may_have_fuller_learner(observation: Observation, entry: PartitionConfiguration) -> bool:

@@ -220,7 +220,8 @@ class ClusterState:
     """The pods of a store by ordinal; `replicas` is the number that was requested last.
 
     `volume_size` is the size of the largest volume, and None where volumes have no size.
-    `findings` are the cluster's own tasks (a growing volume), by condition.
+    `findings` are the cluster's own tasks (a growing volume), by condition. `holds_restarts` is the
+    reason why a pod that was made anew could not start, where the cluster knows one.
     `local_option` is the option with which `qss` commands find a local cluster; None on Kubernetes.
     """
 
@@ -230,6 +231,7 @@ class ClusterState:
     selector: str | None = None
     volume_size: str | None = None
     findings: Mapping[ConditionType, Finding] = field(default_factory=dict)
+    holds_restarts: str | None = None
     local_option: str | None = None
 
 

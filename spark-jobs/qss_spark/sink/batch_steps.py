@@ -1,7 +1,7 @@
 """The steps of one batch: tasks or the driver stage its rows, the driver commits or gives it up."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,9 +11,12 @@ from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
 from qss_client.chunks.chunk import Slice
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
+from qss_client.reads.routing.replica_choice import newer_of
 from qss_client.writes.batch import Run, Staged, abort, commit, stage, write_batch
 from qss_core.errors import BatchClosedError, StoreError
+from qss_core.model import StoreId
 from qss_core.wire.chunk_ids import name_attempt, name_group
+from qss_core.wire.messages import StoreMetadata
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped
@@ -22,6 +25,10 @@ from qss_spark.sink.kept_open import kept_open
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
+_STORES_MAX = 100
+# The routes that tasks of this process learned: Spark uses its Python workers again, and sends each
+# task the routes that the driver knows, which stages no rows itself.
+_learned: dict[StoreId, StoreMetadata] = {}
 
 
 @dataclass
@@ -44,12 +51,12 @@ def stage_task(
     task = name_attempt(
         context.partitionId() if context else 0, context.taskAttemptId() if context else 0
     )
-    with telling_first(f"batch {batch.batch} of store {batch.store}"):
+    with run_of(batch) as run, telling_first(f"batch {batch.batch} of store {batch.store}"):
         http = access.http()
         try:
             with kept_open(http, batch):
                 encoder = RowEncoder(batch.definition, columns)
-                staged = stage_rows(http, batch, encoder, task, iterator)
+                staged = stage_groups(http, run, batch.batch, encoder.slices(iterator), task)
             return StagedByTask(staged, encoder.unaligned)
         except BatchClosedError:
             for _ in iterator:  # A stateful plan has to run to its end.
@@ -59,24 +66,27 @@ def stage_task(
             http.close()
 
 
-def stage_rows(
-    http: SyncHttp,
-    batch: SinkBatch,
-    encoder: RowEncoder,
-    task: str,
-    batches: Iterator[pa.RecordBatch],
-) -> list[Staged]:
-    """Stages the rows of one task attempt, group after group."""
-    return stage_groups(http, batch, encoder.slices(batches), task)
+@contextmanager
+def run_of(batch: SinkBatch) -> Iterator[Run]:
+    """A batch's run in a worker of Spark, with the newest routes that this process has learned."""
+    run, store = batch.run, batch.opened.store_id
+    if (known := _learned.pop(store, None)) is not None:
+        run.learn(newer_of(known, batch.opened.metadata))
+    try:
+        yield run
+    finally:
+        _learned[store] = run.opened.metadata
+        if len(_learned) > _STORES_MAX:
+            del _learned[next(iter(_learned))]
 
 
 def stage_groups(
-    http: SyncHttp, batch: SinkBatch, groups: Iterable[list[Slice]], task: str
+    http: SyncHttp, run: Run, batch: int, groups: Iterable[list[Slice]], task: str
 ) -> list[Staged]:
     """Stages encoded rows, group after group."""
     staged: list[Staged] = []
     for number, slices in enumerate(groups):
-        staged += stage(http, batch.run, batch.batch, name_group(task, number), slices)
+        staged += stage(http, run, batch, name_group(task, number), slices)
     return staged
 
 
@@ -87,12 +97,12 @@ def is_small(groups: list[list[Slice]]) -> bool:
     return len(groups) == 1 and size <= CARRIED_ROWS_BYTES_MAX
 
 
-def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> None:
+def write_rows(http: SyncHttp, run: Run, batch: SinkBatch, groups: list[list[Slice]]) -> None:
     """Commits a small batch with its rows; a repeat of one that was committed changes nothing."""
     slices = [one for group in groups for one in group]
     answer = write_batch(
         http,
-        batch.run,
+        run,
         batch.batch,
         slices,
         position=batch.position,
@@ -102,10 +112,10 @@ def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> N
     warn_of_dropped(batch.definition, batch.batch, answer, sum(one.records for one in slices))
 
 
-def give_up(http: SyncHttp, batch: SinkBatch) -> None:
+def give_up(http: SyncHttp, run: Run, batch: int) -> None:
     """Aborts a batch. Errors are ignored: the store sweeps the staged rows later."""
     with suppress(StoreError):
-        abort(http, batch.run, batch.batch, _ABORT_LIMITS)
+        abort(http, run, batch, _ABORT_LIMITS)
 
 
 def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
@@ -115,11 +125,11 @@ def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
         abort(http, run, newest_batch + 1, _CLOSE_LIMITS)
 
 
-def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:
+def commit_batch(http: SyncHttp, run: Run, batch: SinkBatch, staged: list[Staged]) -> None:
     """Commits a batch; a repeat of one that was committed changes nothing."""
     answer = commit(
         http,
-        batch.run,
+        run,
         batch.batch,
         staged,
         position=batch.position,

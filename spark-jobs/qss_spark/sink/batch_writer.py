@@ -6,6 +6,7 @@ user's process: all that they share travels in the writer itself.
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,13 @@ from qss_core.model import StoreDefinition
 from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
-from qss_spark.sink.batch_steps import StagedByTask, commit_batch, give_up, stage_task
+from qss_spark.sink.batch_steps import (
+    StagedByTask,
+    commit_batch,
+    give_up,
+    run_of,
+    stage_task,
+)
 from qss_spark.sink.batch_warnings import warn_of_unaligned
 
 
@@ -64,22 +71,16 @@ class StoreWriter(DataSourceArrowWriter):
         """
         won = [message for message in messages if isinstance(message, StagedMessage)]
         staged = [one for message in won for one in message.staged]
-        http = self._access.http()
-        try:
-            commit_batch(http, self._batch, staged)
-        finally:
-            http.close()
+        with closing(self._access.http()) as http, run_of(self._batch) as run:
+            commit_batch(http, run, self._batch, staged)
         if self._batch.warns:
             unaligned = sum(message.unaligned for message in won)
             warn_of_unaligned(self._definition(), self._batch.batch, unaligned)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Aborts the batch of a failed job; a decided batch stays."""
-        http = self._access.http()
-        try:
-            give_up(http, self._batch)
-        finally:
-            http.close()
+        with closing(self._access.http()) as http, run_of(self._batch) as run:
+            give_up(http, run, self._batch.batch)
 
 
 def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> SinkBatch:
@@ -117,9 +118,6 @@ def one_off_writer(
     try:
         return StoreWriter(batch, columns, schema, access)
     except StoreError:
-        http = access.http()
-        try:
-            give_up(http, batch)
-        finally:
-            http.close()
+        with closing(access.http()) as http:
+            give_up(http, batch.run, batch.batch)
         raise

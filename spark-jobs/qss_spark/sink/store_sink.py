@@ -143,9 +143,9 @@ class StoreSink:
             # The batch was decided by an earlier run. Its plan still has to run: it makes the state
             # of a stateful query.
             rows.write.format("noop").mode("overwrite").save()
-            commit_batch(self._http, sink_batch, [])
+            commit_batch(self._http, query.run, sink_batch, [])
             return
-        self._write(rows, sink_batch, query.definition)
+        self._write(rows, sink_batch, query.run)
         query.has_written = query.has_written or bool(self._last_records)
 
     # --- Opening
@@ -196,19 +196,20 @@ class StoreSink:
 
     # --- Writing
 
-    def _write(self, rows: DataFrame, batch: SinkBatch, definition: StoreDefinition) -> None:
+    def _write(self, rows: DataFrame, batch: SinkBatch, run: Run) -> None:
+        definition = batch.definition
         RowEncoder(definition, self._columns).check_schema(rows.schema)
         rows, columns = self._with_json(rows, definition)
         if self._collects(rows):
             table = self._collected(rows)
             if table is not None:
                 self._last_records = table.num_rows
-                self._stage_here(table, batch, RowEncoder(definition, columns))
+                self._stage_here(table, batch, run, RowEncoder(definition, columns))
                 return
         if _HAS_DATA_SOURCES:
             self._stage_by_writer(rows, batch, columns)
         else:
-            self._stage_by_map(rows, batch, columns)
+            self._stage_by_map(rows, batch, run, columns)
 
     def _stage_by_writer(self, rows: DataFrame, batch: SinkBatch, columns: Columns) -> None:
         counted = Observation()
@@ -227,13 +228,13 @@ class StoreSink:
         )
         self._last_records = counted.get["records"]
 
-    def _stage_by_map(self, rows: DataFrame, batch: SinkBatch, columns: Columns) -> None:
+    def _stage_by_map(self, rows: DataFrame, batch: SinkBatch, run: Run, columns: Columns) -> None:
         try:
             made = stage_by_map(rows, batch, columns, self._access)
         except BaseException:
-            give_up(self._http, batch)
+            give_up(self._http, run, batch.batch)
             raise
-        commit_batch(self._http, batch, made.staged)
+        commit_batch(self._http, run, batch, made.staged)
         self._last_records = sum(one.chunk.records for one in made.staged)
         if batch.warns:
             warn_of_unaligned(batch.definition, batch.batch, made.unaligned)
@@ -278,22 +279,23 @@ class StoreSink:
             self._last_records = None
             return None
 
-    def _stage_here(self, table: pa.Table, batch: SinkBatch, encoder: RowEncoder) -> None:
+    def _stage_here(self, table: pa.Table, batch: SinkBatch, run: Run, encoder: RowEncoder) -> None:
         groups = encoder.slices(table.to_batches())
         first = list(islice(groups, 2))
         if is_small(first):
-            write_rows(self._http, batch, first)
+            write_rows(self._http, run, batch, first)
             self._warn(batch, encoder)
             return
         staged: list[Staged] = []
         try:
-            staged = stage_groups(self._http, batch, chain(first, groups), f"driver{batch.batch}")
+            task = f"driver{batch.batch}"
+            staged = stage_groups(self._http, run, batch.batch, chain(first, groups), task)
         except BatchClosedError:
             pass  # It was applied; the commit finds out whether it is a replay.
         except BaseException:
-            give_up(self._http, batch)
+            give_up(self._http, run, batch.batch)
             raise
-        commit_batch(self._http, batch, staged)
+        commit_batch(self._http, run, batch, staged)
         self._warn(batch, encoder)
 
     def _warn(self, batch: SinkBatch, encoder: RowEncoder) -> None:
@@ -319,10 +321,6 @@ class _OpenQuery:
         self._ended = threading.Event()
         atexit.register(self._close)
         threading.Thread(target=self._renew, name="qss-renew", daemon=True).start()
-
-    @property
-    def definition(self) -> StoreDefinition:
-        return self.run.opened.metadata.definition
 
     def let_go(self) -> None:
         """Stops without closing: a younger run has opened the writer."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
+_MISSES_TOLD = 2  # A look may meet files that are being changed.
 CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
 
 
@@ -43,6 +44,7 @@ class Certificates:
         """Raises CertificateError; later changes call `loaded` with "loaded" or "refused"."""
         self._directory = directory
         self._loaded = loaded
+        self._misses = 0  # So many looks in a row could not read the files.
         self._seen = read_files(directory)
         self._contexts = load(directory, self._seen)
         # The listeners keep this context; it gives each handshake the newest one.
@@ -67,11 +69,17 @@ class Certificates:
             self.look()
 
     def look(self) -> None:
-        """Loads changed files if they are valid; logs once if they are not."""
+        """Loads changed files if they are valid; logs once if they are not, or are away."""
         try:
             files = read_files(self._directory)
-        except CertificateError:
-            return  # The files are being changed; the next look reads them again.
+        except CertificateError as error:
+            self._misses += 1
+            if self._misses == _MISSES_TOLD:
+                _LOG.error("the certificate cannot be read, the last good one stays: %s", error)
+            return
+        if self._misses >= _MISSES_TOLD:
+            _LOG.info("the certificate in %s can be read again", self._directory)
+        self._misses = 0
         if files == self._seen:
             return
         try:

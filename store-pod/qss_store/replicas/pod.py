@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qss_client.clock import Clock
-from qss_core.errors import CorruptionError, NotReadyError, StaleEpochError, StoreError
+from qss_core.errors import CorruptionError, NotReadyError, StoreError
 from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
@@ -321,13 +321,11 @@ class Pod:
     ) -> None:
         """Serves a learner from a copy of its active's database, in place of its own one.
 
-        Raises StaleEpochError unless the learner is as it was `before` the copy began: entries that
-        it has acknowledged since then are not in the copy, and it may be in sync by now.
+        Both are of the copy's beginning. Raises StaleEpochError as `Registry.check_copied`.
         """
         partition = configuration.partition
         async with self._assigning:
-            if self.registry.copied_over(configuration) != before:
-                raise StaleEpochError(f"partition {partition} has taken entries meanwhile")
+            configuration = self.registry.check_copied(configuration, before)
             is_damaged = partition in self._unopened.partitions
             replica = self.registry.replicas.get(partition)
             if replica is not None:
@@ -336,7 +334,9 @@ class Pod:
                 del replica
             assignment = self.registry.placed()
             try:
-                await self._opening.install(partition, copied, self.ordinal, is_damaged=is_damaged)
+                await self._opening.install(
+                    configuration, copied, self.ordinal, is_damaged=is_damaged
+                )
                 opened = await self._opened(assignment, configuration, was_here=False)
             except BaseException:
                 self._reopening.begin()

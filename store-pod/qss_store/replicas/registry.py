@@ -38,7 +38,6 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed, report_of
 from qss_store.replicas.rollback_check import NO_SEQUENCE, RollbackCheck
 from qss_store.replicas.volume.assignment_file import AssignmentFile
-from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.volume_watch import VolumeWatch
 
 
@@ -223,7 +222,30 @@ class Registry:
                 f"partition {partition} has no learner here in epoch {configuration.epoch}"
             )
         replica = self.replicas.get(partition)
-        return None if replica is None else (id(replica), replica.following.acknowledgements)
+        if replica is None:
+            return None
+        return replica.following.opening, replica.following.acknowledgements
+
+    def check_copied(
+        self, configuration: PartitionConfiguration, before: object
+    ) -> PartitionConfiguration:
+        """The configuration in which a learner takes the copy that it began in another one.
+
+        The epoch may have changed meanwhile: with the copy the learner is as if it had followed its
+        active, and heard nothing since. Raises StaleEpochError where the partition has another
+        active than the copy's, and unless the learner is as it was `before` the copy began: entries
+        that it has acknowledged since then are not in the copy, and it may be in sync by now.
+        """
+        known = self.configuration(configuration.partition)
+        newest = max(known, configuration, key=lambda one: one.epoch)
+        if newest.active != configuration.active:
+            raise StaleEpochError(
+                f"partition {newest.partition} has its active on pod {newest.active} now, and the "
+                f"copy is of pod {configuration.active}"
+            )
+        if self.copied_over(newest) != before:
+            raise StaleEpochError(f"partition {newest.partition} has taken entries meanwhile")
+        return newest
 
     def found_damage(
         self, partition: PartitionId, error: CorruptionError, met_in: Replica | None = None
@@ -278,7 +300,7 @@ class Registry:
             full_volume=room.full,
             volume=room.use,
             pods_kept=len(held.pods) if held and not self._is_told else 0,
-            unassigned=() if held else _databases_on(Volume(config.directory)),
+            unassigned=() if held else self._file.unassigned,
             is_leaving=report_feed.is_leaving,
         )
 
@@ -305,11 +327,3 @@ class Registry:
     def served(self) -> set[PartitionId]:
         """The partitions whose replica serves readers."""
         return {number for number, replica in self.replicas.items() if replica.view is not None}
-
-
-def _databases_on(volume: Volume) -> tuple[PartitionId, ...]:
-    """The partitions with a database on a volume; none where the volume cannot be read."""
-    try:
-        return tuple(volume.partitions())
-    except OSError:
-        return ()

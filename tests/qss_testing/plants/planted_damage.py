@@ -329,6 +329,14 @@ DAMAGE_PLANTS = (
         f"{_LOSSES_TEST}::test_no_learner_goes_on_where_the_pod_in_sync_lost_its_assignment_alone",
     ),
     Plant.of(
+        "a learner without the last acknowledged batch takes over",
+        _LOSSES,
+        "max(*known, min(others, default=learner.sequence))",
+        "max(known)",
+        f"{_STRANDED_TEST}::test_a_learner_gives_way_where_it_lacks_a_batch_that_all_others_have_"
+        "applied",
+    ),
+    Plant.of(
         "a learner with all batches gives way to a replica that takes no writes",
         _LOSSES,
         "_lost(reports.get(pod), entry) or _unwritable(reports.get(pod), entry)",

@@ -1,4 +1,4 @@
-"""Rules of volumes without room that can be taken out, each with a test that must then fail.
+"""Rules of volumes and copies that can be taken out, each with a test that must then fail.
 
 `python -m qss_testing.plants.planted_volumes` takes each of them out, as `make planted` does. The
 simulation does not plant them: copies of its databases always have room.
@@ -39,6 +39,35 @@ VOLUME_PLANTS = (
         "volume.is_full)\n",
         "tests/unit/qss_operator/planning/test_full_volumes.py"
         "::test_a_volume_that_a_copy_has_no_room_on_is_told_and_gets_no_new_replicas",
+    ),
+    Plant.of(
+        "a copy is thrown away where the epoch changed",
+        f"{_STORE}/replicas/registry.py",
+        "        if newest.active != configuration.active:\n",
+        "        if newest != configuration:\n",
+        f"{_SNAPSHOTS}::test_a_copy_is_kept_where_the_epoch_changed_and_the_active_did_not",
+    ),
+    Plant.of(
+        "entries behind a copy are cut once another learner counts",
+        f"{_STORE}/replicas/peers/follower_progress.py",
+        "            if not {*held.replicas} - {*held.in_sync} - self._counted.keys():\n",
+        "            if True:\n",
+        f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",
+    ),
+    Plant.of(
+        "a copy of an active that was deposed is kept",
+        f"{_STORE}/replicas/registry.py",
+        "        if newest.active != configuration.active:\n",
+        "        if False:\n",
+        f"{_SNAPSHOTS}::test_a_copy_of_an_active_that_has_changed_is_not_kept",
+    ),
+    Plant.of(
+        "each report of a pod without an assignment waits for its volume",
+        f"{_STORE}/replicas/registry.py",
+        "() if held else self._file.unassigned,\n",
+        "() if held or self._file.remember() else self._file.unassigned,\n",
+        "tests/integration/test_damage_of_kept_files.py"
+        "::test_a_report_without_an_assignment_does_not_look_at_the_volume",
     ),
     Plant.of(
         "a column family is forgotten that could not be dropped",

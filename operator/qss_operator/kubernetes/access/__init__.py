@@ -5,9 +5,11 @@ Each store's loop has one `pod_access`. In a round, before the reconciler acts:
 1. `store_loop` gives the present pods and the StatefulSet to `pod_access.refresh_tokens`.
    `audiences` reads from each pod's command line which token audience the pod accepts, and `tokens`
    requests a token of the operator for each audience, or renews it after 80 % of its life.
-2. `pod_access.refresh` reads the Secret with the store's certificate, at most once a minute.
+2. `pod_access.refresh` reads the Secret with the store's certificate, at most once a minute, and
+   keeps the last authority while the Secret cannot be used.
 3. `HttpPods` takes the header and the TLS context of each request from `pod_access`; it waits for
-   nothing there. Missing tokens or certificates end the round before, and the status tells why.
+   nothing there. A missing token, or a Secret that was never read, ends the round before, and the
+   status tells why.
 4. `objects.children_apply` takes the audiences of the pods' template from `audiences`: a store of
    an older operator changes its audience in three rolling restarts.
 

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import logging
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,10 @@ from qss_operator.kubernetes.api.read_cache import ReadApi
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.names import StoreNames
 
+logger = logging.getLogger(__name__)
+
 _SECRET_READ_EVERY_S = 60.0
+_SECRET_RETRY_EVERY_S = 10.0  # While it cannot be used.
 
 
 class TlsSecretError(StoreError):
@@ -34,6 +38,8 @@ class PodAccess:
     A pod of the store's StatefulSet gets a token for the store's own audience. A pod made by an
     older operator gets a token for `common`, while the StatefulSet names that audience and the
     store checks its callers. Other pods get no token, whatever their labels.
+
+    `secret_error` is set while the Secret cannot be used and the authority that was read last is.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class PodAccess:
         self._context: ssl.SSLContext | None = None
         self._authority: str | None = None
         self._read_at_s: float | None = None
+        self.secret_error: TlsSecretError | None = None
 
     def headers(self, pod: PodAddress) -> dict[str, str]:
         """The token's header; empty if the pod takes none, or one that is not of its store."""
@@ -113,14 +120,30 @@ class PodAccess:
     async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
         """Reads the authority of the store's certificate from time to time.
 
-        Raises TlsSecretError if the Secret is missing, may not be read, or has no certificate.
+        Raises TlsSecretError if the Secret is missing, may not be read, or has no certificate, and
+        no authority was read before.
         """
         if secret_name is None:
-            self._context = self._authority = self._read_at_s = None
+            self._context = self._authority = self._read_at_s = self.secret_error = None
             return
         now_s = self._clock.monotonic_s()
-        if self._read_at_s is not None and now_s - self._read_at_s < _SECRET_READ_EVERY_S:
+        every_s = _SECRET_READ_EVERY_S if self.secret_error is None else _SECRET_RETRY_EVERY_S
+        if self._read_at_s is not None and now_s - self._read_at_s < every_s:
             return
+        try:
+            await self._read(api, secret_name)
+        except TlsSecretError as error:
+            if self._context is None:
+                raise
+            self._keep_last(error)
+        else:
+            if self.secret_error is not None:
+                logger.info("%s: the Secret %s can be used again", self._names.store, secret_name)
+            self.secret_error = None
+        self._read_at_s = now_s
+
+    async def _read(self, api: ReadApi, secret_name: str) -> None:
+        """Takes the authority in the Secret. Raises TlsSecretError."""
         try:
             found = await api.find(SECRETS, self._names.namespace, secret_name)
         except ForbiddenError as error:
@@ -132,7 +155,13 @@ class PodAccess:
         if authority != self._authority:
             self._context = _context_of(authority, secret_name)
             self._authority = authority
-        self._read_at_s = now_s
+
+    def _keep_last(self, error: TlsSecretError) -> None:
+        """Goes on with the last authority: rounds, and so failovers, need no newer one."""
+        if self.secret_error is None or self.secret_error.message != error.message:
+            text = "%s: %s; the pods are checked by the certificate authority that was read last"
+            logger.warning(text, self._names.store, error.message)
+        self.secret_error = error
 
 
 def authority_of(secret: Object | None, name: str) -> str:

@@ -43,8 +43,8 @@ def next_restart(observation: Observation, entries: Entries | None) -> NextResta
 
     While they are not known (None), only a broken pod is restarted.
 
-    Rules: NotPaused, BrokenFirst, EveryOtherPodServes, SilentFirst, RestartedPodsInSync,
-    OtherReplicaInSync.
+    Rules: NotPaused, NewPodsStart, BrokenFirst, EveryOtherPodServes, SilentFirst,
+    RestartedPodsInSync, OtherReplicaInSync.
 
     A pod whose restart was refused counts as any other one, until the restart is tried again: its
     replicas join the in-sync ones. Actives that a person wants on it stay away: each try would hand
@@ -76,6 +76,9 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
     done = f"{len(pods) - len(old)} of {wanted} pods have the new template"
     if observation.resource.spec.rebalance.paused:
         message = f"{done}; rebalance.paused keeps the others from being restarted"
+        return NextRestart(finding=(ConditionStatus.FALSE, PAUSED, message))
+    if (why := observation.cluster.holds_restarts) is not None:
+        message = f"{done}; the others wait, since a new pod could not start: {why}"
         return NextRestart(finding=(ConditionStatus.FALSE, PAUSED, message))
     if leaving := [pod.address.name for pod in pods if pod.is_leaving and not pod.is_stuck]:
         return waiting(f"{done}; {leaving[0]} is stopping")
@@ -199,6 +202,8 @@ def why_data_would_be_lost(
         return "spec.replicas is 0"
     if spec.rebalance.paused:
         return "rebalance.paused is true"
+    if (why := observation.cluster.holds_restarts) is not None:
+        return f"a new pod could not start: {why}"
     if entries is None or len(entries) < spec.partitions:
         return "the assignment is not known"
     own = [entry for entry in entries.values() if pod.ordinal in entry.replicas]

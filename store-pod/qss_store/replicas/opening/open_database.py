@@ -36,8 +36,11 @@ from qss_store.storage.database_files import (
 from qss_store.storage.engine import Engine, SyncedFiles, shortage_of
 from qss_store.storage.replica_identity import (
     MisplacedError,
+    identity_of,
     is_known_damaged,
     is_new,
+    kept_configuration,
+    put_configuration,
     put_new_owner,
 )
 
@@ -206,19 +209,23 @@ class Opening:
             raise
 
     async def install(
-        self, partition: PartitionId, copied: Path, pod: Ordinal, *, is_damaged: bool
+        self, configuration: PartitionConfiguration, copied: Path, pod: Ordinal, *, is_damaged: bool
     ) -> None:
         """Puts a copied database in the place of a partition's own; the own one is closed.
 
+        The copy has this configuration from the first moment, where its own one is older: this pod
+        may have answered in that epoch.
         Files that were damaged, or whose copy is damaged, are put aside, once; others are deleted.
         Raises as `open`.
         """
         try:
-            is_damaged |= await run_blocking(_take_over, self._open_engine, copied, pod)
+            is_damaged |= await run_blocking(
+                _take_over, self._open_engine, copied, configuration, pod
+            )
             self.free_databases()
-            path = self._volume.database(partition)
+            path = self._volume.database(configuration.partition)
             if is_damaged and not path.with_name(f"{path.name}.damaged-1").exists():
-                self._put_aside(partition, "it is copied from the partition's active")
+                self._put_aside(configuration.partition, "it is copied from the partition's active")
             await run_blocking(_replace_directory, path, copied)
         except OSError as error:
             raise translated_os_error(error) from error
@@ -320,11 +327,16 @@ async def _taken(
     return replica
 
 
-def _take_over(open_engine: OpenEngine, path: Path, pod: Ordinal) -> bool:
+def _take_over(
+    open_engine: OpenEngine, path: Path, configuration: PartitionConfiguration, pod: Ordinal
+) -> bool:
     """Makes a copy one of this pod; returns whether its source is known to be damaged."""
     engine = open_engine(path)
     try:
         batch = engine.batch()
+        kept = kept_configuration(identity_of(engine))
+        if kept is not None and kept.epoch < configuration.epoch:
+            put_configuration(batch, configuration, pod)
         put_new_owner(batch, pod)
         forget_alarm(batch)
         engine.write(batch)

@@ -296,11 +296,13 @@ class FollowerProgress:
 
     async def count(self, learner: Ordinal) -> None:
         """Has the watermark wait for a learner, too; then it may be asked for."""
-        epoch = self._changelog.log.configuration.epoch
+        held = self._changelog.log.configuration
         await self._changelog.count(learner)
-        if self._changelog.log.configuration.epoch == epoch:
+        if self._changelog.log.configuration.epoch == held.epoch:
             self._counted[learner] = self._changelog.log.end
-            self._changelog.pin = None
+            # Another learner may still need the entries behind its copy.
+            if not {*held.replicas} - {*held.in_sync} - self._counted.keys():
+                self._changelog.pin = None
 
     def caught_up(self) -> tuple[Ordinal, ...]:
         """The learners that the operator may take into the in-sync set of this epoch.

@@ -1,6 +1,7 @@
 """A follower's side of one partition: it takes epochs and entries from the partition's active."""
 
 from collections.abc import Callable
+from itertools import count
 
 from qss_core.errors import CorruptionError, StoreTypeFailedError, WrongStoreError
 from qss_core.model import Epoch, Offset, PartitionConfiguration, Role
@@ -22,6 +23,8 @@ from qss_store.replication.lease import (
 )
 from qss_store.storage.engine import PassingError
 
+_OPENINGS = count()
+
 
 class FollowerService:
     """Carries out the requests of a replica's active: new epochs, entries, cuts."""
@@ -42,6 +45,7 @@ class FollowerService:
         self._reconfigure = reconfigure
         self._fail = fail
         self._freshness = Freshness(parts.context.incarnation)
+        self.opening = next(_OPENINGS)  # No other replica of this process has this number.
         self.acknowledgements = 0  # Requests of an active whose entries are durable here.
         # Whether another in-sync replica has shown that this one's volume did not go back.
         self.is_compared = not parts.changelog.log.end

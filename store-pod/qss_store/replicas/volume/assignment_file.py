@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError, DiskFullError, MalformedRequestError
-from qss_core.model import StoreAssignment
+from qss_core.model import PartitionId, StoreAssignment
 from qss_core.spec.fixed_members import with_schema_of
 from qss_core.wire.messages import decode, encode
-from qss_store.replicas.volume.kept_files import replace_file, schema_of_rows
+from qss_store.replicas.volume.kept_files import Volume, replace_file, schema_of_rows
 
 _LOG = logging.getLogger(__name__)
 _NAME = "assignment.json"
@@ -25,6 +25,9 @@ class AssignmentFile:
         self._directory = directory
         self.assignment: StoreAssignment | None = None
         self.unreadable: CorruptionError | None = None  # Why the kept assignment is unreadable.
+        # The databases beside a lost assignment, as `remember` found them: reports tell them, and
+        # must not wait for the volume.
+        self.unassigned: tuple[PartitionId, ...] = ()
         self._is_known = asyncio.Event()
 
     def remember(self) -> StoreAssignment | None:
@@ -38,9 +41,11 @@ class AssignmentFile:
             if self.unreadable is None:
                 _LOG.error("no partition is served: %s", error.message)
             self.unreadable = error
-            return None
+            kept = None
         if kept is not None:
             self._know(kept)
+        else:
+            self.unassigned = _databases_in(self._directory)
         return kept
 
     def keep(self, assignment: StoreAssignment) -> None:
@@ -125,3 +130,12 @@ def _with_schema_of_rows(directory: Path, kept: StoreAssignment) -> StoreAssignm
     ):
         return kept
     return replace(kept, definition=with_schema_of(rows, definition))
+
+
+def _databases_in(directory: Path) -> tuple[PartitionId, ...]:
+    """The partitions with a database on a volume; none where the volume cannot be read."""
+    try:
+        return tuple(Volume(directory).partitions())
+    except OSError as error:
+        _LOG.warning("the databases on the volume cannot be listed: %s", error)
+        return ()

@@ -1,6 +1,7 @@
 """The operator's token for pods, and its trust in their certificates."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from qss_operator.kubernetes.api.errors import ForbiddenError
 from qss_operator.kubernetes.api.kinds import Kind
 from qss_operator.kubernetes.names import StoreNames
 from qss_testing.fakes.virtual_time import SetClock
+from qss_testing.pods.certificates import Authority
 
 NAMES = StoreNames(namespace="shop", store=StoreName("words"), scheme="https")
 OWN, COMMON = "queryablestate.dev/shop/words", "queryablestate.dev"
@@ -220,6 +222,39 @@ async def test_what_is_no_certificate_is_said_and_asked_for_again() -> None:
         with pytest.raises(TlsSecretError, match="holds no certificate"):
             await access.refresh(secrets, "words-tls")
     assert secrets.asked == 2
+
+
+async def test_the_last_authority_stays_while_the_secret_cannot_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (
+        Authority.make(tmp_path / name).file.read_text() for name in ("first", "second")
+    )
+    secrets, clock = Secrets(secret(tls_crt=first, tls_key="k")), SetClock(0.0)
+    access = access_of(Issuer(), clock)
+    await access.refresh(secrets, "words-tls")
+    trusted = access.tls(NAMES.address(0))["ssl"]
+    useless: list[dict[str, Any] | None] = [
+        None,
+        {"data": {}},
+        secret(tls_crt="not a PEM", tls_key="k"),
+    ]
+    for found in useless:
+        secrets.found, secrets.asked = found, 0
+        clock.now_s += 60.0
+        for _ in range(3):
+            await access.refresh(secrets, "words-tls")
+            clock.now_s += 5.0
+        assert secrets.asked == 2, "it is read each ten seconds"
+        assert access.tls(NAMES.address(0))["ssl"] is trusted
+        assert access.secret_error is not None
+    said = "the Secret words-tls does not exist: make it with tls.crt, tls.key and ca.crt; the pods"
+    assert caplog.text.count(said) == 1
+    secrets.found = secret(tls_crt=second, tls_key="k")
+    clock.now_s += 10.0
+    await access.refresh(secrets, "words-tls")
+    assert access.secret_error is None
+    assert access.tls(NAMES.address(0))["ssl"] is not trusted
 
 
 async def test_a_store_without_a_certificate_needs_no_secret() -> None:

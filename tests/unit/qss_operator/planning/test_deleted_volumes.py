@@ -110,6 +110,13 @@ def test_a_pause_and_an_unsound_copy_keep_the_pod() -> None:
     delete_volume(paused, 1)
     assert restarted(paused) == []
     assert ": rebalance.paused is true" in condition(paused, ConditionType.DEGRADED)
+    held = running(replicas=2, standbys=1, partitions=2)
+    delete_volume(held, 1)
+    seen = held.observation()
+    seen = changed(seen, cluster=changed(seen.cluster, holds_restarts="no certificate"))
+    entries = {entry.partition: entry for entry in assignment_of(held)}
+    why = why_data_would_be_lost(seen, seen.cluster.pods[1], entries)
+    assert why == "a new pod could not start: no certificate"
     for state in ("behind", "failed", "opening"):
         world = running(replicas=2, standbys=1, partitions=2)
         delete_volume(world, 1)

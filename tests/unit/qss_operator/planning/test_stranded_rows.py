@@ -172,3 +172,29 @@ def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_w
     accepted = [one.ordinal for one in plan(world.observation()) if isinstance(one, AcceptLoss)]
     goes_on = (learner, []) if completed == 1 else (entry.active, [entry.active])
     assert (known.partitions[1].active, accepted) == goes_on
+
+
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_a_learner_gives_way_where_it_lacks_a_batch_that_all_others_have_applied(
+    *, is_applied: bool
+) -> None:
+    """Its writer was answered before the log of partition 0 said that the batch is complete."""
+    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
+    world.settle()
+    before = published(world, PartitionId(1))
+    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
+    say(world, entry)
+    for pod in world.pods:
+        pod.held = tuple(entry if one == before else one for one in pod.held)
+        pod.written = {0} if is_applied else set()
+        pod.logged = {1}
+    (learner,) = {*entry.replicas} - {entry.active}
+    world.lagging = {learner}
+    world.pods[entry.active].lost = {1: "the write-ahead log has a hole"}
+    world.pods[published(world).active].coordinated = 0
+    world.resource = replace(world.resource, accept_data_loss="1@2")
+    known = assess(world.observation())
+    assert isinstance(known, KnownAssignment)
+    accepted = [one.ordinal for one in plan(world.observation()) if isinstance(one, AcceptLoss)]
+    goes_on = (entry.active, [entry.active]) if is_applied else (learner, [])
+    assert (known.partitions[1].active, accepted) == goes_on
