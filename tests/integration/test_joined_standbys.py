@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import NotReadyError
-from qss_core.model import PartitionId
+from qss_core.model import Ordinal, PartitionId
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import codec_of
 from qss_store.reads.request import ReadRequest
@@ -52,7 +52,7 @@ async def applying_nothing(replica: Replica, copy: Path) -> AsyncIterator[None]:
     """The replica takes entries meanwhile, and applies none of them."""
     engine = replica.engine
     assert isinstance(engine, HeldEngine)
-    copying = asyncio.create_task(replica.checkpoints.make(copy))
+    copying = asyncio.create_task(replica.checkpoints.make(copy, Ordinal(1)))
     await wait_until_async(engine.has_begun.is_set)
     try:
         yield

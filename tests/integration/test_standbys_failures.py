@@ -52,7 +52,7 @@ async def test_standbys_hear_of_a_new_epoch_while_their_active_applies_a_long_co
             goes_on.wait()
 
         monkeypatch.setattr(active.engine, "checkpoint", copy)
-        copying = asyncio.create_task(active.checkpoints.make(tmp_path / "copy"))
+        copying = asyncio.create_task(active.checkpoints.make(tmp_path / "copy", Ordinal(2)))
         try:
             await wait_until_async(begun.is_set)  # From here on the commit waits.
             commit = asyncio.create_task(writer.commit(epoch, 0, chunks))

@@ -135,7 +135,8 @@ class Changelog:
         # Another replica exists, or may have existed, whose lease has to run out first.
         is_alone = len(configuration.replicas) == 1
         self.may_act = not meta or (logs.is_sole(self.log) and (is_alone or self.has_begun))
-        self.pin: tuple[Offset, float] | None = None  # Entries kept for a learner; until when.
+        # For each learner that copies: from which entry on all are kept, and until when.
+        self.pins: dict[Ordinal, tuple[Offset, float]] = {}
         self._bytes_when_cut = 0
         self.is_cut_owed = False
         self._due_below = self.log.start  # Entries below are deleted, some at a time.
@@ -330,8 +331,9 @@ class Changelog:
         Entries from `open_floor` on stay. While an entry is being applied, the cut is put off.
         """
         self._bytes_when_cut = self._bytes_total
-        if self.pin is not None and self._clock.monotonic_s() < self.pin[1]:
-            open_floor = min(self.pin[0], self.pin[0] if open_floor is None else open_floor)
+        now_s = self._clock.monotonic_s()
+        floors = [first for first, until_s in self.pins.values() if now_s < until_s]
+        open_floor = min(floors if open_floor is None else [*floors, open_floor], default=None)
         if self.log.applied < self.log.watermark:
             self.is_cut_owed = True
             return False

@@ -190,7 +190,7 @@ BATCH_PLANTS = (
         "a snapshot is taken while a commit is applied",
         f"{_STORE}/replicas/apply/checkpoints.py",
         "        async with self._parts.changing:\n"
-        "            changelog.pin = (changelog.log.applied, self._pinned_until_s())\n"
+        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n"
         "            await run_blocking(engine.checkpoint, path)\n",
         "        await run_blocking(engine.checkpoint, path)\n",
     ),

@@ -25,6 +25,14 @@ VOLUME_PLANTS = (
         f"{_SNAPSHOTS}::test_a_copy_without_room_takes_none_and_is_tried_again_ever_later",
     ),
     Plant.of(
+        "a copy lets the entries behind an earlier one go",
+        f"{_STORE}/replicas/apply/checkpoints.py",
+        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
+        "            changelog.pins = {learner: (changelog.log.applied, self._pinned_until_s())}\n",
+        "tests/integration/test_kept_entries.py"
+        "::test_entries_stay_for_a_learner_while_another_one_copies_and_joins",
+    ),
+    Plant.of(
         "a copy takes the bytes that the pod keeps back",
         f"{_STORE}/replicas/transfer/copied_file.py",
         "        if free < RESERVE_BYTES + len(data):\n",
@@ -50,8 +58,8 @@ VOLUME_PLANTS = (
     Plant.of(
         "entries behind a copy are cut once another learner counts",
         f"{_STORE}/replicas/peers/follower_progress.py",
-        "            if not {*held.replicas} - {*held.in_sync} - self._counted.keys():\n",
-        "            if True:\n",
+        "            self._changelog.pins.pop(learner, None)\n",
+        "            self._changelog.pins.clear()\n",
         f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",
     ),
     Plant.of(

@@ -296,13 +296,11 @@ class FollowerProgress:
 
     async def count(self, learner: Ordinal) -> None:
         """Has the watermark wait for a learner, too; then it may be asked for."""
-        held = self._changelog.log.configuration
+        epoch = self._changelog.log.configuration.epoch
         await self._changelog.count(learner)
-        if self._changelog.log.configuration.epoch == held.epoch:
+        if self._changelog.log.configuration.epoch == epoch:
             self._counted[learner] = self._changelog.log.end
-            # Another learner may still need the entries behind its copy.
-            if not {*held.replicas} - {*held.in_sync} - self._counted.keys():
-                self._changelog.pin = None
+            self._changelog.pins.pop(learner, None)
 
     def caught_up(self) -> tuple[Ordinal, ...]:
         """The learners that the operator may take into the in-sync set of this epoch.

@@ -76,7 +76,7 @@ class Snapshots:
             path = self._directory / name
             await run_blocking(make_directory, self._directory)
             try:
-                files = await self._make(replica, path)
+                files = await self._make(replica, path, request.sender)
             except BaseException:
                 await run_blocking(shutil.rmtree, path, ignore_errors=True)
                 raise
@@ -86,8 +86,10 @@ class Snapshots:
             _LOG.info("partition %s: a snapshot of %s bytes for a learner", partition, total)
             return SnapshotManifest(snapshot=name, files=files)
 
-    async def _make(self, replica: Replica, path: Path) -> tuple[SnapshotFile, ...]:
-        await replica.checkpoints.make(path)
+    async def _make(
+        self, replica: Replica, path: Path, learner: Ordinal
+    ) -> tuple[SnapshotFile, ...]:
+        await replica.checkpoints.make(path, learner)
         replica.acting.check()
         return await run_blocking(_files_in, path)
 
@@ -130,7 +132,7 @@ class Snapshots:
         """A frame that was read; its snapshot is in use."""
         held.used_s = self._now_s()
         if (replica := self._pod.registry.replicas.get(held.partition)) is not None:
-            replica.checkpoints.keep_entries()
+            replica.checkpoints.keep_entries(held.learner)
         try:
             found = await frame
         except FileNotFoundError as error:
