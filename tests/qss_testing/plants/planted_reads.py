@@ -7,9 +7,40 @@ simulation does not plant them: its readers have no client, and read no pages by
 from qss_testing.plants.planted import Plant, run
 
 _CLIENT = "store-pod/qss_client"
+_SESSION = "tests/unit/qss_client/reads/test_session.py"
 _SCANS = "store-pod/qss_store/reads"
+_ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        return "
 
 READ_PLANTS = (
+    Plant.of(
+        "an absent key has no position",
+        f"{_CLIENT}/reads/calls.py",
+        f"{_ABSENT}None\n",
+        "        return None\n",
+        f"{_SESSION}::test_the_position_of_a_state_without_the_key_bounds_the_next_requests",
+    ),
+    Plant.of(
+        "a key that is followed is gone without a position",
+        f"{_CLIENT}/reads/calls.py",
+        f"{_ABSENT}NewerRow(None, None)\n",
+        "        return NewerRow(None, None)\n",
+        f"{_SESSION}::test_the_position_of_a_state_without_the_key_bounds_the_next_requests",
+    ),
+    Plant.of(
+        "the position of a deleted store bounds reads of the next one",
+        f"{_CLIENT}/reads/session.py",
+        "            self.position = Position.empty()\n",
+        "            pass\n",
+        f"{_SESSION}::test_the_position_of_a_store_that_was_deleted_bounds_no_request",
+    ),
+    Plant.of(
+        "nobody looks for another store where a pod stays behind",
+        f"{_CLIENT}/http/retries.py",
+        "refresh or is_behind)\n",
+        "refresh)\n",
+        "tests/unit/qss_client/http/test_retries.py"
+        "::test_routes_are_refreshed_once_where_a_pod_stays_behind",
+    ),
     Plant.of(
         "a page by time ends between rows of one key in several partitions",
         f"{_SCANS}/scans/cursors.py",
