@@ -37,6 +37,7 @@ _NOT_SIMULATED = {
     "a query's run is not renewed any more after a store was away": "Spark is not simulated",
     "the reports of many rounds count as those of one": "reports have no bytes",
     "a new local pod gets the ports of one that starts": "simulated pods have no ports",
+    "a partition waits for a lost pod on which its active is wanted": "no run has such wishes",
     "a follower takes a watermark for entries that it did not compare": (
         "a request has all entries that are due, as rows are small; a rule of the log has its seed"
     ),

@@ -295,6 +295,13 @@ PLANTS = (
         "tests/integration/test_rogue_pods.py",
     ),
     Plant.of(
+        "a partition waits for a lost pod on which its active is wanted",
+        "operator/qss_operator/planning/membership/pins.py",
+        "pod < spec.replicas and pod not in replaced\n",
+        "pod < spec.replicas\n",
+        "tests/unit/qss_operator/planning/test_replacement.py",
+    ),
+    Plant.of(
         "a new local pod gets the ports of one that starts",
         "operator/qss_operator/local/cluster.py",
         "            taken=[*own, *self._ports_of_others(store)],\n",
