@@ -49,6 +49,14 @@ READ_PLANTS = (
         "tests/integration/test_queries_by_time.py"
         "::test_rows_of_a_window_and_a_key_in_several_partitions_are_all_paged",
     ),
+    Plant.of(
+        "a file is loaded without the values of lines behind a first one without any",
+        f"{_CLIENT}/cli/load/row_encoder.py",
+        "        if self._late and ",
+        "        if False and ",
+        "tests/unit/qss_client/cli/load/test_row_encoder.py"
+        "::test_a_line_with_a_value_or_a_time_that_the_first_line_lacks_is_refused",
+    ),
 )
 
 
