@@ -68,8 +68,10 @@ async def test_a_key_is_there_with_its_value_and_time(connect: Connect) -> None:
     assert row.timestamp is not None
 
 
-async def test_an_absent_key_is_none(connect: Connect) -> None:
-    assert await (await connect()).get("absent") is None
+async def test_an_absent_key_is_none_and_its_state_has_a_position(connect: Connect) -> None:
+    client = await connect()
+    assert await client.get("absent") is None
+    assert client.position.topics
 
 
 @pytest.mark.parametrize("key", STRANGE, ids=[repr(key[:9]) for key in STRANGE])

@@ -5,12 +5,14 @@ import math
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qss_client import ReadOptions, Store
 from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import Run, Staged, stage
 from qss_core.errors import MalformedRequestError, StaleWriterError
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follow_loop import Teller, follow, looking
@@ -268,6 +270,32 @@ def test_a_copy_that_another_one_has_ended_notices_it_without_a_batch(
                 follow_first()
             assert clock.now_s < 106.0
             assert second.step() == {}
+
+
+def test_the_runs_of_all_stores_are_kept_open_while_one_gets_a_large_state(
+    query: Query, clusters: dict[str, PodCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store closes a run that is silent for an hour, and its copy would end."""
+    clock, kept = HandClock(), list[str]()
+
+    def renewed(_: SyncHttp, run: Run, *__: object) -> None:
+        kept.append(run.store)
+
+    def staged(*given: Any) -> list[Staged]:
+        clock.now_s += 61.0
+        return stage(*given)
+
+    monkeypatch.setattr("qss_spark.mirroring.copy.renew", renewed)
+    monkeypatch.setattr("qss_spark.mirroring.copy.stage", staged)
+    monkeypatch.setattr("qss_spark.mirroring.copy.CARRIED_ROWS_BYTES_MAX", -1)
+    query.commit(query.batches[0])
+    with closing(Copying(query, {part: clusters[part] for part in ("last", "delays")})) as copying:
+        steps = StateCopies(copying.checkpoint, copying.copies, clock).step()
+        assert next(steps)[0] == "last"
+        assert kept == ["last"]
+        clock.now_s += 61.0
+        assert next(steps)[0] == "delays"
+        assert kept == ["last", "last", "last", "delays"]
 
 
 class Screen(io.StringIO):

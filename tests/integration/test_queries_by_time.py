@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from qss_core.model import Partitioner
 from qss_core.positions import Position, encode_token
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import NDJSON, Api
@@ -107,6 +108,30 @@ async def test_rows_of_duplicates_are_paged_one_by_one(
     given = [(row["key"], row["sequence"]) for page in found for row in page]
     assert [key for key, _ in given] == ["a"] * 3 + ["b"] * 3
     assert len(set(given)) == 6
+
+
+@pytest.mark.parametrize("order", ["ASCENDING", "DESCENDING"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+async def test_rows_of_a_window_and_a_key_in_several_partitions_are_all_paged(
+    start_cluster: StartCluster, api: MakeApi, order: str, limit: int
+) -> None:
+    """Where the writers choose partitions, a key may be in each of them."""
+    cluster = await start_cluster(2, engine="memory", partitioner=Partitioner.EXPLICIT, **WINDOW)
+    await cluster.put_into(
+        {
+            number: [
+                Put(key, b"%d" % number, 0, start=start) for key in (b"a", b"b") for start in (5, 6)
+            ]
+            for number in range(4)
+        }
+    )
+    turn = iter(range(1000))
+    path = f"{WINDOWS}&limit={limit}&order={order}"
+    found = await pages(lambda: api(cluster, next(turn) % 2), path)
+    rows = [(row["windowStart"], row["key"], row["value"]) for page in found for row in page]
+    each = sorted((start, key, number) for start in (5, 6) for key in "ab" for number in range(4))
+    assert rows == (each[::-1] if order == "DESCENDING" else each)
+    assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1), "full but the last"
 
 
 async def test_a_page_says_where_each_partition_stood(

@@ -35,8 +35,10 @@ _NOT_SIMULATED = {
     "damage that a read meets is told to nobody": "no block of a database is damaged",
     "the run of a batch job is closed while its tasks compute": "Spark is not simulated",
     "a query's run is not renewed any more after a store was away": "Spark is not simulated",
+    "the runs of a mirror are closed while a store gets a large state": "Spark is not simulated",
     "the reports of many rounds count as those of one": "reports have no bytes",
     "a new local pod gets the ports of one that starts": "simulated pods have no ports",
+    "a partition waits for a lost pod on which its active is wanted": "no run has such wishes",
     "a follower takes a watermark for entries that it did not compare": (
         "a request has all entries that are due, as rows are small; a rule of the log has its seed"
     ),

@@ -90,6 +90,7 @@ class StateCopy:
         begins: called with work that begins and may take long.
         pause: waits so many seconds for a file of the newest batch.
         """
+        self.meanwhile: Callable[[], object] = lambda: None  # Called while a large batch is staged.
         self._begins = begins
         begins(f"{store}: asks the store for its last batch")
         self._pause = pause
@@ -182,6 +183,12 @@ class StateCopy:
         if self._run is not None:
             self._work("asks the store whether this is still its copy")
             renew(self._http, self._run)
+
+    def keep_open(self) -> None:
+        """Keeps the run open as far as the store answers; the next step says where it is closed."""
+        if self._run is not None:
+            with suppress(StoreError):
+                renew(self._http, self._run, _CLOSE_LIMITS)
 
     def _begin(self) -> Written:
         """Writes the whole state of the newest batch."""
@@ -347,7 +354,8 @@ class StateCopy:
         groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
         first = next(groups, None)
         second = next(groups, None)
-        if first is not None and second is None and _is_small(first):
+        size = sum(len(one.data) for one in first or ())
+        if first is not None and second is None and size <= CARRIED_ROWS_BYTES_MAX:
             return write_batch, first
         of = changes.changed.num_rows + len(changes.deleted)
         stage_group = self._stager(run, changes.batch, of)
@@ -376,6 +384,7 @@ class StateCopy:
             found = stage(self._http, run, batch, name_group(attempt, next(number)), group)
             rows += sum(one.records for one in group)
             self._staged(rows, of)
+            self.meanwhile()
             return found
 
         return stage_group
@@ -388,8 +397,3 @@ def _naming(batch: int) -> Iterator[None]:
         yield
     except MalformedRequestError as error:
         raise MalformedRequestError(f"batch {batch}: {error.message}") from error
-
-
-def _is_small(group: list[Slice]) -> bool:
-    """Whether the commit may carry the rows."""
-    return sum(len(one.data) for one in group) <= CARRIED_ROWS_BYTES_MAX

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
+from qss_client.clock import Clock, SystemClock
 from qss_spark.mirroring.copy import StateCopy, Written
 from qss_spark.state.checkpoint import Checkpoint
 
 _NONE = -1
 _LOOKS = 100  # A second, at the pace of `follow_loop`.
+_KEEP_S = 60.0
 
 
 class StateCopies:
@@ -16,11 +18,19 @@ class StateCopies:
     every store. No store is more than one batch ahead of another one.
     """
 
-    def __init__(self, checkpoint: Checkpoint, copies: Mapping[str, StateCopy]) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        copies: Mapping[str, StateCopy],
+        clock: Clock = SystemClock(),  # noqa: B008 it has no state.
+    ) -> None:
         """Takes the copies; nothing is written before the first step."""
         self._checkpoint = checkpoint
         self._copies = dict(copies)
         self._looks = -1  # So that the first look lists all batches.
+        self._clock, self._kept_s = clock, clock.monotonic_s()
+        for one in self._copies.values():
+            one.meanwhile = self._keep_open
 
     @property
     def last(self) -> int | None:
@@ -46,6 +56,7 @@ class StateCopies:
         for name, one in lacking.items():
             if _last(one) == first and (written := one.step()) is not None:
                 yield name, written
+                self._keep_open()
 
     def _is_level(self) -> bool:
         """Whether no store lacks a batch, by one look at the next one.
@@ -66,6 +77,16 @@ class StateCopies:
         """Keeps the runs open while the query commits nothing. Raises StaleWriterError."""
         for one in self._copies.values():
             one.renew()
+
+    def _keep_open(self) -> None:
+        """Keeps the runs open each minute, also while one store gets a large state for hours.
+
+        A store closes a run that is silent for an hour.
+        """
+        if self._clock.monotonic_s() - self._kept_s >= _KEEP_S:
+            for one in self._copies.values():
+                one.keep_open()
+            self._kept_s = self._clock.monotonic_s()
 
     def close(self) -> None:
         """Ends the runs: the stores need not wait for them."""

@@ -123,8 +123,8 @@ class AsyncHttp:
             waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
             listens = isinstance(error, TimeoutError) and not is_connecting
             raise unreachable(url, error, waited_s, is_connected=listens) from error
-        check_status(response.status, data, url)
         names = {name.lower(): value for name, value in response.headers.items()}
+        check_status(response.status, names, data, url)
         return HttpAnswer(response.status, names, data)
 
 

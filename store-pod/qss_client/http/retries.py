@@ -8,6 +8,7 @@ from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import (
     MalformedRequestError,
     NotReadyError,
+    NotUpToBoundError,
     Retry,
     StoreError,
     UnreachableError,
@@ -17,6 +18,7 @@ from qss_core.text import escaped
 FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 ROUTES_WAIT_MAX_S = 0.25  # While partitions change hands: a new active waits for nobody.
 HANDOVER_WAIT_MAX_S, _HANDOVER_S = 0.05, 1.0  # A planned handover is over before.
+_BEHIND_TRIES = 3  # Tries after which routes are read once for a replica that stays behind.
 _SHARE_MIN_S = 0.1
 _OF_SEVERAL_S = 1.0
 
@@ -120,7 +122,9 @@ def after_failure(
         wait_s = min(wait_s, HANDOVER_WAIT_MAX_S if is_short else ROUTES_WAIT_MAX_S)
     if elapsed_s + wait_s > limits.deadline_s:
         return None
-    return RetryAt(wait_s, refresh)
+    # The store may have been made again: then the position is one of the store before.
+    is_behind = error.code == NotUpToBoundError.code and attempt == _BEHIND_TRIES
+    return RetryAt(wait_s, refresh or is_behind)
 
 
 def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> str:

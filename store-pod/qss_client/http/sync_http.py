@@ -200,10 +200,9 @@ class SyncHttp:
                 raise too_large()
         finally:
             response.release_conn()
-        check_status(response.status, data, url)
-        return HttpAnswer(
-            response.status, {name.lower(): value for name, value in response.headers.items()}, data
-        )
+        names = {name.lower(): value for name, value in response.headers.items()}
+        check_status(response.status, names, data, url)
+        return HttpAnswer(response.status, names, data)
 
     def post(
         self, url: str, message: object, kind: type[Answer], timeout_s: float = 30.0

@@ -16,7 +16,7 @@ from qss_client.reads.routing.replica_choice import named_by_partition
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncScanned
-from qss_core.errors import StoreError, StoreNotFoundError
+from qss_core.errors import NotUpToBoundError, StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.wire.messages import StoreMetadata, decode
 
@@ -168,7 +168,9 @@ class AsyncSession:
             failures: list[StoreError] = []
             urls = self.state.discovery_urls(retrier.now_s)
             for number, url in enumerate(urls):
-                timeout_s = _DISCOVERY_S
+                # A pod that is behind has just answered: none that is silent holds the request up.
+                is_behind = isinstance(reason, NotUpToBoundError)
+                timeout_s = _AT_ONCE_S if is_behind else _DISCOVERY_S
                 if is_first:
                     left = len(urls) - number
                     timeout_s = self._limits.share_of_first_contact(retrier.elapsed_s, left)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from qss_client.http.answer import HttpAnswer
+from qss_client.http.answer import POSITION_HEADER, HttpAnswer
 from qss_client.reads.json_values import JsonReader
 from qss_client.reads.requests import (
     BATCH_KEYS_MAX,
@@ -94,9 +94,10 @@ def get_newer(
         return NewerRow(rows[0], None)
     try:
         answer = yield replace(request, none_match=etag)
-    except KeyNotFoundError:
+    except KeyNotFoundError as error:
+        state.saw_token(error.details.get(POSITION_HEADER))
         return NewerRow(None, None)
-    state.saw_token(answer.headers.get("queryable-state-position"))
+    state.saw_token(answer.headers.get(POSITION_HEADER))
     if answer.status == 304:
         return None
     return NewerRow(row_of(state.read(answer.body)), answer.headers.get("etag"))
@@ -285,9 +286,11 @@ def _results(state: SessionState, request: HttpRequest) -> Exchange[Mapping[str,
 def _one(state: SessionState, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:
     try:
         answer = yield request
-    except KeyNotFoundError:
+    except KeyNotFoundError as error:
+        # A key that is absent in a state may be there in an older one.
+        state.saw_token(error.details.get(POSITION_HEADER))
         return None
-    state.saw_token(answer.headers.get("queryable-state-position"))
+    state.saw_token(answer.headers.get(POSITION_HEADER))
     document: Mapping[str, Any] = state.read(answer.body)
     return document
 

@@ -29,8 +29,14 @@ class SessionState:
     _discoveries: int = 0
 
     def learn(self, found: StoreMetadata) -> None:
-        """Keeps the metadata that a pod tells of the store; newer routes stay."""
-        self.metadata = found if self.metadata is None else newer_of(self.metadata, found)
+        """Keeps the metadata that a pod tells of the store; newer routes stay.
+
+        It drops the position of a store that was deleted: the one of its name may never reach it.
+        """
+        known = self.metadata
+        if known is not None and found.definition.store_id != known.definition.store_id:
+            self.position = Position.empty()
+        self.metadata = found if known is None else newer_of(known, found)
 
     def discovery_urls(self, now_s: float) -> list[str]:
         """The URLs for discovery: first the known pods, then the given addresses.

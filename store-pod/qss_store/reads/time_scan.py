@@ -36,7 +36,7 @@ from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.replica_reads import CHUNK_ROWS_MAX
 from qss_store.reads.scans.sources import open_remote
-from qss_store.reads.scans.time_bounds import TimeOrder, make_filter, make_time_order
+from qss_store.reads.scans.time_bounds import TimeOrder, make_filter, make_time_order, time_in
 from qss_store.reads.scans.time_page import TimePage
 from qss_store.reads.scans.timed_scan import LOOKED_AT_MAX, open_rows, visible
 from qss_store.runtime.request_memory import MemoryShare, NoMemoryError
@@ -59,8 +59,8 @@ class _Part:
 class TimeScan:
     """One page by time; call `events` once.
 
-    The pieces are the rest of each partition; the first piece has the key of the last row that was
-    returned, of any partition.
+    The pieces are the rest of each partition; the first piece has the key and the partition of the
+    last row that was returned, of any partition.
     """
 
     reader: ReadContext
@@ -82,7 +82,7 @@ class TimeScan:
             found = {piece.partition: failure for piece in self.pieces}
         failures = [one for one in found.values() if isinstance(one, StoreError)]
         if any(may_come_back(failure) for failure in failures):
-            cursor = self._cursor(self._left(found), self.pieces[0].last_key)
+            cursor = self._cursor(self._left(found), self.pieces[0])
             for partition, part in found.items():
                 yield Mark(partition, _withheld(part), cursor)
             return
@@ -90,7 +90,7 @@ class TimeScan:
         if rows:
             yield ScannedRows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
         left = [piece for piece in self._left(found) if piece.partition not in ends]
-        cursor = self._cursor(left, rows[-1][1][1] if rows else None)
+        cursor = self._cursor(left, _end_of(rows))
         for partition, part in found.items():
             yield Mark(partition, _answered(part, is_end=partition in ends), cursor)
 
@@ -137,10 +137,10 @@ class TimeScan:
                 left.append(Piece(piece.partition, sequence=piece.sequence))
         return left
 
-    def _cursor(self, left: list[Piece], last_key: bytes | None) -> str | None:
-        """The cursor; its first piece holds the key at which the page ended."""
+    def _cursor(self, left: list[Piece], end: Piece) -> str | None:
+        """The cursor; its first piece holds the row at which the page ended, as `end` does."""
         if left:
-            left[0] = replace(left[0], last_key=last_key)
+            left[0] = _behind(left[0], end)
         return encode_cursor(left, self.request.plan, self.request.codec)
 
     @property
@@ -174,8 +174,8 @@ class TimeScan:
 
     def _piece(self, partition: PartitionId) -> Piece:
         """The rest of a partition, after the last row that was returned."""
-        sequence = next(one.sequence for one in self.pieces if one.partition == partition)
-        return Piece(partition, self.pieces[0].last_key, sequence)
+        own = next(one for one in self.pieces if one.partition == partition)
+        return _behind(own, self.pieces[0])
 
     async def _read(self, piece: Piece, deadline: float) -> _Part:
         """The first rows of a local replica: scans all of them, in turns with other requests."""
@@ -193,7 +193,8 @@ class TimeScan:
             pod, piece.partition, self.request, produce, piece.sequence
         )
         page: TimePage[_Row] = TimePage(*self._limits, reverse=plan.reverse)
-        wanted, order_of = self._make_wanted(plan, piece), make_time_order(plan.type)
+        wanted = self._make_wanted(plan, piece)
+        order_of = make_time_order(plan.type, piece.partition)
         looked_at = 0
         with pod.metrics.open_iterators.track_inprogress():
             while row is not None:
@@ -218,7 +219,7 @@ class TimeScan:
         """The plan without the times before the last row; it does not read their segments."""
         if piece.last_key is None:
             return self.request.plan
-        time = int.from_bytes(make_time_order(self.request.plan.type)(piece.last_key)[0], "big")
+        time = time_in(piece.last_key, self.request.plan.type)
         if self.request.plan.reverse:
             return replace(self.request.plan, latest=min(self.request.plan.latest, time))
         return replace(self.request.plan, earliest=max(self.request.plan.earliest, time))
@@ -227,8 +228,9 @@ class TimeScan:
         matches = make_filter(plan)
         if piece.last_key is None:
             return matches
-        order_of = make_time_order(plan.type)
-        last = order_of(piece.last_key)
+        order_of = make_time_order(plan.type, piece.partition)
+        own = piece.partition if piece.last_partition is None else piece.last_partition
+        last = make_time_order(plan.type, own)(piece.last_key)
         if plan.reverse:
             return lambda row_key: matches(row_key) and order_of(row_key) < last
         return lambda row_key: matches(row_key) and order_of(row_key) > last
@@ -275,7 +277,7 @@ class TimeScan:
         source = await open_remote(stream, piece, self.request, self.encoder)
         try:
             rows: list[tuple[TimeOrder, _Line]] = []
-            order_of = make_time_order(plan.type)
+            order_of = make_time_order(plan.type, piece.partition)
             while some := await source.lines():
                 for line in some:
                     row_key = row_key_of_line(line, plan, codec)
@@ -288,6 +290,19 @@ class TimeScan:
                 f"pod {address.name} sent no rows, although it has not reached the end"
             )
         return _Part(answer, rows, is_end=answer.end is True)
+
+
+def _end_of(rows: list[tuple[TimeOrder, _Line]]) -> Piece:
+    """The last row of a page, which has rows where partitions are left, as a Piece holds it."""
+    if not rows:
+        return Piece(PartitionId(0))
+    partition, row_key, _ = rows[-1][1]
+    return Piece(partition, row_key, last_partition=partition)
+
+
+def _behind(piece: Piece, end: Piece) -> Piece:
+    """The rest of a partition after the row at which a page of all partitions ended."""
+    return replace(piece, last_key=end.last_key, last_partition=end.last_partition)
 
 
 def _withheld(part: _Part | StoreError) -> PartitionAnswer:

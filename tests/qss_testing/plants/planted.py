@@ -319,11 +319,26 @@ PLANTS = (
         "tests/unit/qss_spark/sink/test_kept_open.py",
     ),
     Plant.of(
+        "the runs of a mirror are closed while a store gets a large state",
+        "spark-jobs/qss_spark/mirroring/group.py",
+        "            one.meanwhile = self._keep_open\n",
+        "            pass\n",
+        "tests/integration/test_mirror_stores.py"
+        "::test_the_runs_of_all_stores_are_kept_open_while_one_gets_a_large_state",
+    ),
+    Plant.of(
         "the reports of many rounds count as those of one",
         "operator/qss_operator/pod_answers.py",
         "        self._newest.pop(pod, None)\n",
         "        self._newest[object()] = self._newest.pop(pod, 0)\n",
         "tests/integration/test_rogue_pods.py",
+    ),
+    Plant.of(
+        "a partition waits for a lost pod on which its active is wanted",
+        "operator/qss_operator/planning/membership/pins.py",
+        "pod < spec.replicas and pod not in replaced\n",
+        "pod < spec.replicas\n",
+        "tests/unit/qss_operator/planning/test_replacement.py",
     ),
     Plant.of(
         "a new local pod gets the ports of one that starts",

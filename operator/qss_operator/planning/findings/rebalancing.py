@@ -57,7 +57,7 @@ class Rebalance:
     held_up: tuple[PartitionId, ...] = ()  # They stay while the rows of their replicas differ.
     on_one_node: tuple[str, ...] = ()  # Partitions with replicas that share a node.
     in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
-    without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that the store does not have.
+    without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that are not there.
     without_rows: tuple[str, ...] = ()  # Wishes for pods without a replica that may be right.
     without_room: tuple[str, ...] = ()  # Pods that cannot take what those that go have.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
@@ -113,7 +113,7 @@ class Rebalance:
             said = f"{said}; replicas of partition {numbers} share a zone, and fail with it"
         if self.without_pod:
             asked = listed(list(self.without_pod))
-            said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for a pod of that number"
+            said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits for that pod"
         if self.without_rows:
             asked = listed(list(self.without_rows), _PARTITIONS_SHOWN)
             said = f"{said}; {asked} of {ACTIVES_ANNOTATION} waits: that pod has no replica"

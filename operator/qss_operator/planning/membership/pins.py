@@ -5,16 +5,20 @@ The annotation `queryablestate.dev/actives` names partitions with a pod's ordina
 
 from qss_core.model import Ordinal, PartitionId
 from qss_operator.planning.annotations import ACTIVES_ANNOTATION, decode_actives
+from qss_operator.planning.membership.replacement import replaced_pods
 from qss_operator.planning.model import Observation
 
 
 def pinned_actives(observation: Observation) -> dict[PartitionId, Ordinal]:
-    """The pods by partition, without pods and partitions that the store lacks."""
-    spec = observation.resource.spec
+    """The pods by partition, without pods and partitions that the store lacks.
+
+    Nor with pods that are replaced: other pods get copies of all partitions that those had.
+    """
+    spec, replaced = observation.resource.spec, replaced_pods(observation)
     return {
         partition: pod
         for partition, pod in (decode_actives(observation.resource.actives) or {}).items()
-        if partition < spec.partitions and pod < spec.replicas
+        if partition < spec.partitions and pod < spec.replicas and pod not in replaced
     }
 
 
@@ -37,6 +41,7 @@ def pins_message(observation: Observation) -> str | None:
 
 
 def waiting_pins(observation: Observation) -> list[str]:
-    """The entries of the annotation whose pods the store does not have now, as `3=2`."""
-    spec, pins = observation.resource.spec, decode_actives(observation.resource.actives) or {}
-    return [f"{one}={pod}" for one, pod in pins.items() if pod >= spec.replicas]
+    """The entries of the annotation whose pods are not there or are replaced, as `3=2`."""
+    spec, replaced = observation.resource.spec, replaced_pods(observation)
+    pins = decode_actives(observation.resource.actives) or {}
+    return [f"{one}={pod}" for one, pod in pins.items() if pod >= spec.replicas or pod in replaced]

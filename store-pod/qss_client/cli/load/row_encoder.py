@@ -65,6 +65,10 @@ class RowEncoder:
             for name in TIME_COLUMNS.get(definition.row_type, ())
         }
         self._value = columns.value or (("value",) if "value" in names else ())
+        # Columns that would be read if the first row had them; a later row must not have them.
+        chosen = {"value": self._value, "timestamp": self._timestamp}
+        late = {name for name, column in chosen.items() if not column}
+        self._late = late - {*names, *columns.key, *columns.value}
         self._check(names)
 
     def groups(self, rows: Iterable[InputRow]) -> Iterator[list[Slice]]:
@@ -125,6 +129,11 @@ class RowEncoder:
         if row.problem is not None:
             raise MalformedRequestError(row.problem)
         cells = row.cells
+        if self._late and (late := sorted(self._late & cells.keys())):
+            raise MalformedRequestError(
+                f'column "{late[0]}" is not in the first {self._line_word}, which has the columns '
+                "of the file: add it there, as null where that row has none"
+            )
         key = self._encoded(cells, self._columns.key, self._keys)
         if key is None:
             raise MalformedRequestError(f'column "{self._columns.key[0]}" is null: a row has a key')

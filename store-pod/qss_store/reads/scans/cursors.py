@@ -3,6 +3,9 @@
 Bytes, integers big-endian: version (1) | CRC-32 of all that follows (4) | digest of the plan (8) |
 store id length (1), store id | pieces (2), and for each: partition (2) | sequence (8) | length of
 the last key read + 1, 0 for none (4), the key. A token is the unpadded base64url of these bytes.
+
+In version 2 the partition of its row (2) stands behind each last key. It is that of pages by time
+where the writers choose partitions: a key may be in several, so its rows may have one order.
 """
 
 import struct
@@ -12,16 +15,18 @@ from dataclasses import dataclass
 from zlib_ng.zlib_ng import crc32
 
 from qss_core.errors import MalformedCursorError, MalformedRequestError
-from qss_core.model import PartitionId, Sequence
+from qss_core.model import Partitioner, PartitionId, Sequence
 from qss_core.text import decode_base64url, encode_base64url
 from qss_store.reads.codec import Codec
 from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.plans.times import TimedPlan
 
-_VERSION = b"\x01"
+_VERSION, _WITH_PARTITION = b"\x01", b"\x02"
 _CRC = struct.Struct(">I")
 _DIGEST = 8
 _COUNT = struct.Struct(">H")
 _PIECE = struct.Struct(">HQI")
+_OF_LAST = struct.Struct(">H")
 _NO_SEQUENCE = Sequence(0)
 _WHAT_TO_DO = "start the query again without a cursor"
 
@@ -31,11 +36,13 @@ class Piece:
     """The rest of one partition: the rows after `last_key`, or all rows.
 
     `sequence` is that of the state with the last key; the rest is never read from an older state.
+    `last_partition` is that of the row with the last key, where another one may have the key, too.
     """
 
     partition: PartitionId
     last_key: bytes | None = None
     sequence: Sequence = _NO_SEQUENCE
+    last_partition: PartitionId | None = None
 
 
 Bounds = tuple[bytes | None, bytes | None]
@@ -64,19 +71,30 @@ def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str 
     left = list(pieces)
     if not left:
         return None
-    store_id = codec.store_id.encode()
+    store_id, version = codec.store_id.encode(), _version_of(plan, codec)
     parts = [plan.digest, bytes((len(store_id),)), store_id, _COUNT.pack(len(left))]
     for piece in left:
-        length = 0 if piece.last_key is None else len(piece.last_key) + 1
+        last = piece.last_key
+        if last is not None and version == _WITH_PARTITION:
+            assert piece.last_partition is not None, "a row has its partition"
+            last += _OF_LAST.pack(piece.last_partition)
+        length = 0 if last is None else len(last) + 1
         parts.append(_PIECE.pack(piece.partition, piece.sequence, length))
-        parts.append(piece.last_key or b"")
+        parts.append(last or b"")
     content = b"".join(parts)
-    return encode_base64url(_VERSION + _CRC.pack(crc32(content)) + content)
+    return encode_base64url(version + _CRC.pack(crc32(content)) + content)
+
+
+def _version_of(plan: RowsPlan, codec: Codec) -> bytes:
+    """The version of a query's cursors: a pod that does not know it refuses the cursor."""
+    is_by_time = isinstance(plan, TimedPlan) and plan.by_time
+    return _WITH_PARTITION if is_by_time and codec.partitioner is Partitioner.EXPLICIT else _VERSION
 
 
 def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
     """The rest of a scan. Raises MalformedCursorError, also for another query's cursor."""
-    content = _check_content(token)
+    version = _version_of(plan, codec)
+    content = _check_content(token, version)
     digest, rest = content[:_DIGEST], content[_DIGEST:]
     store_id, rest = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
     if store_id != codec.store_id.encode():
@@ -86,7 +104,7 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
             "the cursor is of another query: bounds and order have to stay the same, or "
             + _WHAT_TO_DO
         )
-    pieces = tuple(_read_pieces(rest))
+    pieces = tuple(_read_pieces(rest, has_partitions=version == _WITH_PARTITION))
     named = [piece.partition for piece in pieces]
     if len(set(named)) != len(named):
         raise MalformedCursorError(f"the cursor names a partition twice: {_WHAT_TO_DO}")
@@ -97,21 +115,21 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
     return pieces
 
 
-def _check_content(token: str) -> bytes:
+def _check_content(token: str, version: bytes) -> bytes:
     try:
         data = decode_base64url(token)
     except MalformedRequestError as error:
         raise _malformed() from error
-    head = len(_VERSION) + _CRC.size
+    head = len(version) + _CRC.size
     content = data[head:]
-    if data[:1] != _VERSION or len(content) < _DIGEST + 1 + _COUNT.size:
+    if data[:1] != version or len(content) < _DIGEST + 1 + _COUNT.size:
         raise _malformed()
     if data[1:head] != _CRC.pack(crc32(content)):
         raise _malformed()
     return content
 
 
-def _read_pieces(data: bytes) -> Iterable[Piece]:
+def _read_pieces(data: bytes, *, has_partitions: bool) -> Iterable[Piece]:
     try:
         count: int = _COUNT.unpack_from(data)[0]
         at = _COUNT.size
@@ -120,7 +138,11 @@ def _read_pieces(data: bytes) -> Iterable[Piece]:
             at += _PIECE.size
             key = data[at : at + length - 1] if length else None
             at += max(0, length - 1)
-            yield Piece(PartitionId(partition), key, Sequence(sequence))
+            last: PartitionId | None = None
+            if key is not None and has_partitions:
+                last = PartitionId(_OF_LAST.unpack(key[-_OF_LAST.size :])[0])
+                key = key[: -_OF_LAST.size]
+            yield Piece(PartitionId(partition), key, Sequence(sequence), last)
     except struct.error as error:
         raise _malformed() from error
     if at != len(data):

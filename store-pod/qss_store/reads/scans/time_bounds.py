@@ -21,8 +21,8 @@ _SEQUENCE_BYTES = 4
 _TIME_BYTES = 8
 
 Bounds = tuple[bytes | None, bytes | None]
-# Sorts rows by time, then key, then the rest of the row key.
-TimeOrder = tuple[bytes, bytes, bytes]
+# Sorts rows by time, then key, then the rest of the row key, then partition.
+TimeOrder = tuple[bytes, bytes, bytes, int]
 
 
 def suffix_bytes(store_type: StoreType) -> int:
@@ -104,8 +104,14 @@ def _windows_of_key(key: bytes, plan: TimedPlan) -> Callable[[bytes], bool]:
     return lambda row_key: len(row_key) == size and low <= row_key <= high and not is_empty
 
 
-def make_time_order(store_type: StoreType) -> Callable[[bytes], TimeOrder]:
-    """Makes the function (row key) -> sort key by time, then key."""
+def make_time_order(store_type: StoreType, partition: int) -> Callable[[bytes], TimeOrder]:
+    """Makes the function (row key) -> sort key by time, then key, of the rows of a partition."""
     suffix = suffix_bytes(store_type)
     time = slice(-suffix, _TIME_BYTES - suffix)
-    return lambda row_key: (row_key[time], row_key[:-suffix], row_key[-suffix:])
+    return lambda row_key: (row_key[time], row_key[:-suffix], row_key[-suffix:], partition)
+
+
+def time_in(row_key: bytes, store_type: StoreType) -> int:
+    """The time by which a row is ordered, in milliseconds."""
+    suffix = suffix_bytes(store_type)
+    return int.from_bytes(row_key[-suffix:][:_TIME_BYTES], "big")

@@ -93,6 +93,13 @@ def test_routes_are_refreshed_where_the_pod_may_be_another(
     assert again.refresh is refresh
 
 
+def test_routes_are_refreshed_once_where_a_pod_stays_behind() -> None:
+    """The store may have been made again: then the position is one of the store before."""
+    behind = NotUpToBoundError("behind")
+    again = [after_failure(behind, attempt, 0.0, 1.0, LIMITS) for attempt in range(6)]
+    assert [one is not None and one.refresh for one in again] == [False] * 3 + [True, False, False]
+
+
 def test_limits_end_with_the_request() -> None:
     assert LIMITS.within(3.0).deadline_s == 3.0
     assert LIMITS.within(30.0) == LIMITS

@@ -1,12 +1,18 @@
 """A client keeps routes and the newest position, which bounds its next reads."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from qss_client.addresses import checked_urls
+from qss_client.http.answer import check_status
+from qss_client.reads import calls
 from qss_client.reads.requests import (
     DEFAULTS,
     ReadOptions,
@@ -16,8 +22,10 @@ from qss_client.reads.requests import (
 )
 from qss_client.reads.routing.known_pods import SILENT_S
 from qss_client.reads.session import SessionState
-from qss_core.errors import MalformedBytesError, MalformedRequestError
+from qss_core.errors import KeyNotFoundError, MalformedBytesError, MalformedRequestError
+from qss_core.model import StoreId
 from qss_core.positions import Position, decode_token, encode_token
+from qss_core.wire.messages import encode, problem_of
 from qss_testing.pods.pod_process import PodCluster
 
 SEEN = Position.of({"in": {0: 5, 1: 7}})
@@ -86,6 +94,36 @@ def test_the_newest_position_bounds_every_request(state: SessionState, cluster: 
     data = state.data(many)
     assert data is not None
     assert json.loads(data) == {"keys": ["k"], "positionBound": encode_token(SEEN)}
+
+
+@pytest.mark.parametrize("ask", [calls.get, partial(calls.get_newer, etag=None)])
+def test_the_position_of_a_state_without_the_key_bounds_the_next_requests(
+    state: SessionState, cluster: PodCluster, ask: Callable[..., calls.Exchange[Any]]
+) -> None:
+    """In an older state the key may be there: a row that was deleted would come back."""
+    exchange = ask(state, cluster.metadata.definition, "k", options=DEFAULTS)
+    next(exchange)
+    headers = {"queryable-state-position": encode_token(SEEN)}
+    body = encode(problem_of(KeyNotFoundError("no such key")))
+    with pytest.raises(KeyNotFoundError) as refused:
+        check_status(404, headers, body, "http://pod:1/k")
+    with pytest.raises(StopIteration):
+        exchange.throw(refused.value)
+    assert state.position == SEEN
+
+
+def test_the_position_of_a_store_that_was_deleted_bounds_no_request(
+    state: SessionState, cluster: PodCluster
+) -> None:
+    """A store that was made again under its name may never reach it."""
+    state.saw(SEEN)
+    state.learn(cluster.metadata)
+    assert state.position == SEEN
+    definition = msgspec.structs.replace(cluster.metadata.definition, store_id=StoreId("another"))
+    state.learn(msgspec.structs.replace(cluster.metadata, definition=definition))
+    assert bound_of(state.target(get_request(definition, "k", DEFAULTS))) is None
+    state.saw(SEEN)
+    assert state.position == SEEN
 
 
 def test_a_bound_of_ones_own_joins_it(state: SessionState, cluster: PodCluster) -> None:

@@ -1,10 +1,12 @@
 """A pod that does not come back: other pods get copies of what it had."""
 
+from dataclasses import replace as changed
 from typing import Any
 
 import pytest
 
 from qss_core.model import Ordinal
+from qss_operator.planning.model import ConditionType
 from qss_operator.planning.plan import plan
 from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
@@ -56,6 +58,36 @@ def test_a_pod_that_answers_again_gets_its_share_again() -> None:
     assert is_redundant(world)
     loads = [sum(pod in one.replicas for one in assignment_of(world)) for pod in range(3)]
     assert max(loads) - min(loads) <= 1
+
+
+def test_other_pods_get_copies_also_of_partitions_whose_actives_were_wanted_there() -> None:
+    """Their only other replica would stay the last one for as long as the pod is lost."""
+    world = without(1)
+    wanted = ",".join(f"{one.partition}=1" for one in assignment_of(world) if 1 in one.replicas)
+    world.resource = changed(world.resource, actives=wanted)
+    run(world)
+    assert holders(world) == {0, 2}
+    assert is_redundant(world)
+    world.pods[1].is_reachable = True
+    world.silent_s.clear()
+    run(world)
+    led = [str(one.partition) for one in assignment_of(world) if one.active == 1]
+    assert {text.partition("=")[0] for text in wanted.split(",")} <= set(led)
+    assert is_redundant(world)
+
+
+def test_a_wish_for_a_lost_pod_without_a_replica_of_the_partition_waits() -> None:
+    world = without(1)
+    run(world)
+    world.resource = changed(world.resource, actives="0=1")
+    assert plan(world.observation()) == []
+    rebalancing = world.status().condition(ConditionType.REBALANCING)
+    assert rebalancing is not None
+    assert "0=1 of queryablestate.dev/actives waits for that pod" in rebalancing.message
+    world.pods[1].is_reachable = True
+    world.silent_s.clear()
+    run(world)
+    assert assignment_of(world)[0].active == 1
 
 
 @pytest.mark.parametrize("answers_after", range(12))

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedCursorError
-from qss_core.model import PartitionId, Sequence, StoreId
+from qss_core.model import Partitioner, PartitionId, Sequence, StoreId, StoreType
 from qss_core.text import decode_base64url, encode_base64url
 from qss_store.reads.codec import BARE, codec_of
 from qss_store.reads.plans.keys import ScanPlan
+from qss_store.reads.plans.times import plan_windows
 from qss_store.reads.scans.cursors import Piece, bounds_after, decode_cursor, encode_cursor
 from qss_testing.pods.stores import make_definition
 
@@ -42,6 +43,19 @@ def test_the_bytes_stay_what_they_are() -> None:
 def test_every_piece_comes_back(parts: list[tuple[int, bytes | None, int]]) -> None:
     pieces = tuple(Piece(PartitionId(p), key, Sequence(s)) for p, key, s in parts)
     assert decode_cursor(token(pieces), PLAN, CODEC) == pieces
+
+
+def test_a_page_by_time_ends_in_a_partition_where_the_writers_choose_them() -> None:
+    members = {"type": StoreType.WINDOW, "retention_ms": 100_000, "window_size_ms": 1000}
+    chosen = codec_of(make_definition(8, partitioner=Partitioner.EXPLICIT, **members))
+    plan = plan_windows({"orderBy": "time"}, chosen)
+    behind = Piece(PartitionId(2), b"key" + bytes(12), Sequence(9), PartitionId(5))
+    made = encode_cursor((behind, PIECES[1]), plan, chosen)
+    assert made is not None
+    assert decode_cursor(made, plan, chosen) == (behind, PIECES[1])
+    hashed = codec_of(make_definition(8, **members))
+    with pytest.raises(MalformedCursorError, match="not a cursor"):
+        decode_cursor(made, plan, hashed)
 
 
 @given(st.text(max_size=40))

@@ -8,7 +8,7 @@ from qss_store.reads.scans.time_page import TimePage
 
 
 def order(number: int) -> TimeOrder:
-    return number.to_bytes(8, "big"), b"", b""
+    return number.to_bytes(8, "big"), b"", b"", 0
 
 
 ROWS = st.lists(

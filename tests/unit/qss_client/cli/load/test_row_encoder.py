@@ -137,6 +137,15 @@ def test_without_a_column_value_all_others_make_an_object() -> None:
     assert found["value"] == b'{"n":"2","none":null}'
 
 
+@pytest.mark.parametrize("late", ["value", "timestamp"])
+def test_a_line_with_a_value_or_a_time_that_the_first_line_lacks_is_refused(late: str) -> None:
+    rows = [{"key": raw('"a"'), "n": raw("1")}, {"key": raw('"b"'), late: raw("5")}]
+    with pytest.raises(MalformedRequestError, match=f'line 3: column "{late}" is not in the first'):
+        encoded(make_definition(4), rows)
+    of_first = encoded(make_definition(4), [{**rows[0], late: raw("null")}, rows[1]])
+    assert of_first[1][late] == (b"5" if late == "value" else 5)
+
+
 def test_a_text_of_parquet_stays_a_text_in_an_object() -> None:
     (found,) = encoded(
         make_definition(4), [{"k": "a", "zip": "10115", "n": 1}], Columns(key=("k",))

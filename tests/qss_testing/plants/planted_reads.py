@@ -1,0 +1,64 @@
+"""Rules of readers, of stores and of files, each with a test that must fail without it.
+
+`python -m qss_testing.plants.planted_reads` takes each of them out, as `make planted` does. The
+simulation does not plant them: its readers have no client, and read no pages by time and no file.
+"""
+
+from qss_testing.plants.planted import Plant, run
+
+_CLIENT = "store-pod/qss_client"
+_SESSION = "tests/unit/qss_client/reads/test_session.py"
+_SCANS = "store-pod/qss_store/reads"
+_ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        return "
+
+READ_PLANTS = (
+    Plant.of(
+        "an absent key has no position",
+        f"{_CLIENT}/reads/calls.py",
+        f"{_ABSENT}None\n",
+        "        return None\n",
+        f"{_SESSION}::test_the_position_of_a_state_without_the_key_bounds_the_next_requests",
+    ),
+    Plant.of(
+        "a key that is followed is gone without a position",
+        f"{_CLIENT}/reads/calls.py",
+        f"{_ABSENT}NewerRow(None, None)\n",
+        "        return NewerRow(None, None)\n",
+        f"{_SESSION}::test_the_position_of_a_state_without_the_key_bounds_the_next_requests",
+    ),
+    Plant.of(
+        "the position of a deleted store bounds reads of the next one",
+        f"{_CLIENT}/reads/session.py",
+        "            self.position = Position.empty()\n",
+        "            pass\n",
+        f"{_SESSION}::test_the_position_of_a_store_that_was_deleted_bounds_no_request",
+    ),
+    Plant.of(
+        "nobody looks for another store where a pod stays behind",
+        f"{_CLIENT}/http/retries.py",
+        "refresh or is_behind)\n",
+        "refresh)\n",
+        "tests/unit/qss_client/http/test_retries.py"
+        "::test_routes_are_refreshed_once_where_a_pod_stays_behind",
+    ),
+    Plant.of(
+        "a page by time ends between rows of one key in several partitions",
+        f"{_SCANS}/scans/cursors.py",
+        "is_by_time and codec.partitioner is Partitioner.EXPLICIT else",
+        "False else",
+        "tests/integration/test_queries_by_time.py"
+        "::test_rows_of_a_window_and_a_key_in_several_partitions_are_all_paged",
+    ),
+    Plant.of(
+        "a file is loaded without the values of lines behind a first one without any",
+        f"{_CLIENT}/cli/load/row_encoder.py",
+        "        if self._late and ",
+        "        if False and ",
+        "tests/unit/qss_client/cli/load/test_row_encoder.py"
+        "::test_a_line_with_a_value_or_a_time_that_the_first_line_lacks_is_refused",
+    ),
+)
+
+
+if __name__ == "__main__":
+    run(READ_PLANTS)
