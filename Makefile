@@ -84,6 +84,7 @@ planted: install ## Take each mend of a proven bug out, and damage the fast path
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_damage $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_volumes $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_reads $(WORDS)
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_jobs $(WORDS)
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_unlike $(WORDS)
 	@$(if $(WORDS),true,PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted_fast_path)
 

@@ -9,6 +9,7 @@ from qss_testing.plants import (
     planted_batches,
     planted_damage,
     planted_fast_path,
+    planted_jobs,
     planted_reads,
     planted_replicas,
     planted_standbys,
@@ -25,6 +26,7 @@ PLANTS = (
     *planted_replicas.REPLICA_PLANTS,
     *planted_damage.DAMAGE_PLANTS,
     *planted_unlike.UNLIKE_PLANTS,
+    *planted_jobs.JOB_PLANTS,
     *planted_volumes.VOLUME_PLANTS,
     *planted_reads.READ_PLANTS,
 )

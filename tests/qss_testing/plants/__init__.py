@@ -9,8 +9,8 @@
 
 `make planted` does this for `planted`, `planted_standbys` (rules of standbys), `planted_damage`
 (damaged blocks and volumes), `planted_volumes` (volumes and copies), `planted_reads` (readers),
-`planted_unlike` (replicas with other rows, or not opened), and `planted_fast_path` (the fast path,
-found by its fuzz).
+`planted_jobs` (jobs and certificates), `planted_unlike` (replicas with other rows, or not opened),
+and `planted_fast_path` (the fast path, found by its fuzz).
 `planted_batches` and `planted_replicas` have rules without a test of their own:
 `make simulate PLANTED=1` takes them out, and those of `planted` and `planted_standbys`, too, and
 says which seed or scenario finds each.

@@ -1,0 +1,47 @@
+"""Rules of jobs and of certificates, each with a test that must fail without it.
+
+`python -m qss_testing.plants.planted_jobs` takes each of them out, as `make planted` does. The
+simulation does not plant them: it has no Spark, and its pods have no certificates.
+"""
+
+from qss_testing.plants.planted import Plant, run
+
+_STORE = "store-pod/qss_store"
+_ROUTES = "tests/unit/qss_spark/sink/test_learned_routes.py"
+
+JOB_PLANTS = (
+    Plant.of(
+        "every round fails while the Secret of the certificate is away",
+        "operator/qss_operator/kubernetes/access/pod_access.py",
+        "            if self._context is None:\n",
+        "            if True:\n",
+        "tests/integration/test_store_told.py"
+        "::test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod",
+    ),
+    Plant.of(
+        "certificate files that are away are not told",
+        f"{_STORE}/access/tls.py",
+        "            if self._misses == _MISSES_TOLD:\n",
+        "            if False:\n",
+        "tests/integration/test_tls.py"
+        "::test_files_that_are_away_are_told_once_and_taken_when_they_return",
+    ),
+    Plant.of(
+        "each batch of a driver meets a failover anew",
+        "spark-jobs/qss_spark/sink/store_sink.py",
+        "            write_rows(self._http, run, batch, first)\n",
+        "            write_rows(self._http, batch.run, batch, first)\n",
+        f"{_ROUTES}::test_a_failover_is_met_once_by_a_query_whose_driver_stages",
+    ),
+    Plant.of(
+        "each task of a worker meets a failover anew",
+        "spark-jobs/qss_spark/sink/batch_steps.py",
+        "    if (known := _learned.pop(store, None)) is not None:\n",
+        "    if False:\n",
+        f"{_ROUTES}::test_a_failover_is_met_once_by_the_tasks_of_a_worker",
+    ),
+)
+
+
+if __name__ == "__main__":
+    run(JOB_PLANTS)
