@@ -1,6 +1,7 @@
 """The state of a client between requests: routes and position. Pure."""
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 from qss_client.reads.json_values import JsonReader, read_json
 from qss_client.reads.requests import HttpRequest
@@ -27,6 +28,7 @@ class SessionState:
     pods: KnownPods = field(default_factory=KnownPods)
     _asked: int = 0
     _discoveries: int = 0
+    _keeping: Lock = field(default_factory=Lock)
 
     def learn(self, found: StoreMetadata) -> None:
         """Keeps the metadata that a pod tells of the store; newer routes stay.
@@ -63,7 +65,9 @@ class SessionState:
         Pods that gave no answer a moment ago come last.
         """
         assert self.metadata is not None, "routes are discovered before the first request"
-        if request.partition is not None and not self.only_url:
+        # A store that was made again may have fewer partitions than the request knows of.
+        is_placed = request.partition in range(len(self.metadata.assignment))
+        if is_placed and not self.only_url:
             return choices_of(self.metadata, request, self.pods, now_s)
         self._asked += 1
         bases = self.urls if self.only_url else [one.query for one in self.metadata.instances]
@@ -90,10 +94,15 @@ class SessionState:
         If it has very many components, it drops the batches of writers that the store has
         forgotten.
         """
-        merged = self.position.merge(position)
-        if merged.component_count > _COMPONENTS_KEPT:
-            merged = _without_forgotten(merged, position)
-        self.position = merged
+        while True:
+            before = self.position
+            merged = before.merge(position)
+            if merged.component_count > _COMPONENTS_KEPT:
+                merged = _without_forgotten(merged, position)
+            with self._keeping:
+                if self.position is before:  # Else another thread has merged its answer meanwhile.
+                    self.position = merged
+                    return
 
     def saw_token(self, token: str | None) -> None:
         """Merges the position token of an answer's header."""

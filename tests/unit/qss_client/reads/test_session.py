@@ -1,5 +1,6 @@
 """A client keeps routes and the newest position, which bounds its next reads."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,7 @@ from qss_client.reads.requests import (
 from qss_client.reads.routing.known_pods import SILENT_S
 from qss_client.reads.session import SessionState
 from qss_core.errors import KeyNotFoundError, MalformedBytesError, MalformedRequestError
-from qss_core.model import StoreId
+from qss_core.model import PartitionId, StoreId
 from qss_core.positions import Position, decode_token, encode_token
 from qss_core.wire.messages import encode, problem_of
 from qss_testing.pods.pod_process import PodCluster
@@ -151,6 +152,27 @@ def test_a_client_that_is_not_monotonic_asks_for_what_it_is_told_only(
 def test_a_position_that_is_none_is_refused(state: SessionState) -> None:
     with pytest.raises((MalformedBytesError, MalformedRequestError)):
         state.saw_token("!")
+
+
+def test_a_request_for_a_partition_that_a_store_made_again_lacks_is_asked_of_any_pod(
+    state: SessionState, cluster: PodCluster
+) -> None:
+    request = get_request(cluster.metadata.definition, "k", DEFAULTS)
+    beyond = dataclasses.replace(request, partition=PartitionId(6))
+    assert {*state.choices(beyond, 0.0)} == {pod.query for pod in cluster.pods}
+
+
+def test_the_answers_of_two_threads_are_both_kept(state: SessionState) -> None:
+    class Meanwhile(Position):
+        """A position during whose merge another answer comes."""
+
+        def merge(self, other: Position) -> Position:
+            state.position = SEEN
+            return Position(self.topics).merge(other)
+
+    state.position = Meanwhile()
+    state.saw(ASKED)
+    assert state.position == SEEN.merge(ASKED)
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
