@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -166,9 +166,9 @@ def test_the_answers_of_two_threads_are_both_kept(state: SessionState) -> None:
     class Meanwhile(Position):
         """A position during whose merge another answer comes."""
 
-        def merge(self, other: Position) -> Position:
+        def merge(self, other: Position) -> Self:
             state.position = SEEN
-            return Position(self.topics).merge(other)
+            return super().merge(other)
 
     state.position = Meanwhile()
     state.saw(ASKED)
