@@ -1,7 +1,6 @@
 """The state of a client between requests: routes and position. Pure."""
 
 from dataclasses import dataclass, field
-from threading import Lock
 
 from qss_client.reads.json_values import JsonReader, read_json
 from qss_client.reads.requests import HttpRequest
@@ -28,7 +27,6 @@ class SessionState:
     pods: KnownPods = field(default_factory=KnownPods)
     _asked: int = 0
     _discoveries: int = 0
-    _keeping: Lock = field(default_factory=Lock)
 
     def learn(self, found: StoreMetadata) -> None:
         """Keeps the metadata that a pod tells of the store; newer routes stay.
@@ -94,15 +92,10 @@ class SessionState:
         If it has very many components, it drops the batches of writers that the store has
         forgotten.
         """
-        while True:
-            before = self.position
-            merged = before.merge(position)
-            if merged.component_count > _COMPONENTS_KEPT:
-                merged = _without_forgotten(merged, position)
-            with self._keeping:
-                if self.position is before:  # Else another thread has merged its answer meanwhile.
-                    self.position = merged
-                    return
+        merged = self.position.merge(position)
+        if merged.component_count > _COMPONENTS_KEPT:
+            merged = _without_forgotten(merged, position)
+        self.position = merged
 
     def saw_token(self, token: str | None) -> None:
         """Merges the position token of an answer's header."""

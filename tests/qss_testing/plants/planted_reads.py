@@ -13,13 +13,6 @@ _ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        
 
 READ_PLANTS = (
     Plant.of(
-        "of the answers of two threads the older position stays",
-        f"{_CLIENT}/reads/session.py",
-        "                if self.position is before:",
-        "                if True:",
-        f"{_SESSION}::test_the_answers_of_two_threads_are_both_kept",
-    ),
-    Plant.of(
         "an absent key has no position",
         f"{_CLIENT}/reads/calls.py",
         f"{_ABSENT}None\n",

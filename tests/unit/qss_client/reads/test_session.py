@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -160,19 +160,6 @@ def test_a_request_for_a_partition_that_a_store_made_again_lacks_is_asked_of_any
     request = get_request(cluster.metadata.definition, "k", DEFAULTS)
     beyond = dataclasses.replace(request, partition=PartitionId(6))
     assert {*state.choices(beyond, 0.0)} == {pod.query for pod in cluster.pods}
-
-
-def test_the_answers_of_two_threads_are_both_kept(state: SessionState) -> None:
-    class Meanwhile(Position):
-        """A position during whose merge another answer comes."""
-
-        def merge(self, other: Position) -> Self:
-            state.position = SEEN
-            return super().merge(other)
-
-    state.position = Meanwhile()
-    state.saw(ASKED)
-    assert state.position == SEEN.merge(ASKED)
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
