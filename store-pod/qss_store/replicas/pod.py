@@ -164,7 +164,7 @@ class Pod:
         a comparison with the other pods. Raises StaleEpochError, WrongStoreError, CorruptionError
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
-        is_busy = self._assigning.locked() and self.has_opened  # With another one, or with a copy.
+        is_busy = self._assigning.locked() and self.has_opened  # It takes another one, or a copy.
         if is_busy and self.registry.take_epochs(assignment, self._config):
             await self._tell()
         async with self._assigning:
@@ -321,7 +321,8 @@ class Pod:
     ) -> None:
         """Serves a learner from a copy of its active's database, in place of its own one.
 
-        Both are of the copy's beginning. Raises StaleEpochError as `Registry.check_copied`.
+        `configuration` and `before` are those with which the copy began. Raises StaleEpochError as
+        `Registry.check_copied`.
         """
         partition = configuration.partition
         async with self._assigning:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from qss_core.model import Ordinal, PartitionId
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, KnownAssignment, assess
 from qss_operator.planning.model import AcceptLoss, ConditionType, SendAssignment
 from qss_operator.planning.plan import plan
@@ -145,11 +145,8 @@ def test_a_learner_waits_for_another_one_that_may_have_more_rows() -> None:
         assert [one.active for one in known.partitions] == [active]
 
 
-@pytest.mark.parametrize("completed", [1, 2])
-def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_writes(
-    completed: int,
-) -> None:
-    """The files in sync would be put aside, and an empty partition copied over the learner's."""
+def with_a_learner() -> tuple[World, PartitionConfiguration]:
+    """A store of two pods, whose partition 1 has one replica in sync and a learner."""
     world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
     world.settle()
     before = published(world, PartitionId(1))
@@ -157,6 +154,16 @@ def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_w
     say(world, entry)
     for pod in world.pods:
         pod.held = tuple(entry if one == before else one for one in pod.held)
+    return world, entry
+
+
+@pytest.mark.parametrize("completed", [1, 2])
+def test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_takes_no_writes(
+    completed: int,
+) -> None:
+    """The files in sync would be put aside, and an empty partition copied over the learner's."""
+    world, entry = with_a_learner()
+    for pod in world.pods:
         pod.written = {0, 1}
     (learner,) = {*entry.replicas} - {entry.active}
     world.lagging = {learner}
@@ -179,13 +186,8 @@ def test_a_learner_gives_way_where_it_lacks_a_batch_that_all_others_have_applied
     *, is_applied: bool
 ) -> None:
     """Its writer was answered before the log of partition 0 said that the batch is complete."""
-    world = World(resource=resource_of(spec_of(partitions=2, replicas=2, standbys=1)))
-    world.settle()
-    before = published(world, PartitionId(1))
-    entry = msgspec.structs.replace(before, in_sync=(before.active,), epoch=2)
-    say(world, entry)
+    world, entry = with_a_learner()
     for pod in world.pods:
-        pod.held = tuple(entry if one == before else one for one in pod.held)
         pod.written = {0} if is_applied else set()
         pod.logged = {1}
     (learner,) = {*entry.replicas} - {entry.active}
