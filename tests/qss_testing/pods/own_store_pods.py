@@ -1,6 +1,7 @@
 """The guides' custom store type on real pods."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ def definition(**members: Any) -> StoreDefinition:
     """The definition for its pods."""
     spec = decode_spec(resource_of_guide()["spec"])
     name = resource_of_guide()["metadata"]["name"]
-    made = definition_of(StoreName(name), StoreId("0123456789abcdef"), spec)
+    made = definition_of(StoreName(name), StoreId(str(uuid.uuid4())), spec)
     return msgspec.structs.replace(made, **members)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -186,7 +187,7 @@ class PodCluster:
         ]
         members: dict[str, Any] = {
             "name": StoreName(store),
-            "store_id": StoreId("0123456789abcdef"),
+            "store_id": StoreId(str(uuid.uuid4())),  # No two stores have one id.
             "type": StoreType.KEY_VALUE,
             "format": "Timestamped",
             "key_serde": "string",
