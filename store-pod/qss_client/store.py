@@ -81,16 +81,11 @@ class Store(Lookup):
         ):
             check_choice(choice, value)
         check_limits(limits)
-        self._state = SessionState(
-            find_urls(name, url),
-            name,
-            monotonic,
-            only_url=not direct,
-            read=reader_of(decimal=decimal, raw=raw),
-        )
+        urls, read = find_urls(name, url), reader_of(decimal=decimal, raw=raw)
         http = SyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )
+        self._state = SessionState(urls, name, monotonic, http.turn, only_url=not direct, read=read)
         self._session = Session(self._state, http, limits)
 
     def __repr__(self) -> str:

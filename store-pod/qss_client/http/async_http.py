@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better.
 
@@ -41,6 +41,7 @@ class AsyncHttp:
         server_hostname: str | None = None,
     ) -> None:
         """As `SyncHttp`. Make it inside a running event loop."""
+        self.turn = nullcontext()  # Tasks of one event loop need no lock.
         self._server_hostname = server_hostname
         self._credentials = Credentials(token, token_file)
         self._session = aiohttp.ClientSession(

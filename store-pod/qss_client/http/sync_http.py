@@ -83,6 +83,7 @@ class SyncHttp:
 
         server_hostname: the name in the certificate, if it is not the URL's host.
         """
+        self.turn = threading.Lock()  # For what the threads of one client keep together.
         self._credentials = Credentials(token, token_file)
         self._slow = SlowAnswers()
         self._held: dict[str, set[Future[HttpAnswer]]] = defaultdict(set)

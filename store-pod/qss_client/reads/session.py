@@ -1,5 +1,6 @@
 """The state of a client between requests: routes and position. Pure."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from qss_client.reads.json_values import JsonReader, read_json
@@ -20,6 +21,7 @@ class SessionState:
     urls: tuple[str, ...]
     store: str
     monotonic: bool
+    turn: AbstractContextManager[object]  # The lock of a client whose threads share the state.
     only_url: bool = False  # If the pods' own addresses cannot be reached from here.
     read: JsonReader = read_json
     metadata: StoreMetadata | None = None
@@ -33,10 +35,11 @@ class SessionState:
 
         It drops the position of a store that was deleted: the one of its name may never reach it.
         """
-        known = self.metadata
-        if known is not None and found.definition.store_id != known.definition.store_id:
-            self.position = Position.empty()
-        self.metadata = found if known is None else newer_of(known, found)
+        with self.turn:
+            known = self.metadata
+            if known is not None and found.definition.store_id != known.definition.store_id:
+                self.position = Position.empty()
+            self.metadata = found if known is None else newer_of(known, found)
 
     def discovery_urls(self, now_s: float) -> list[str]:
         """The URLs for discovery: first the known pods, then the given addresses.
@@ -92,10 +95,11 @@ class SessionState:
         If it has very many components, it drops the batches of writers that the store has
         forgotten.
         """
-        merged = self.position.merge(position)
-        if merged.component_count > _COMPONENTS_KEPT:
-            merged = _without_forgotten(merged, position)
-        self.position = merged
+        with self.turn:
+            merged = self.position.merge(position)
+            if merged.component_count > _COMPONENTS_KEPT:
+                merged = _without_forgotten(merged, position)
+            self.position = merged
 
     def saw_token(self, token: str | None) -> None:
         """Merges the position token of an answer's header."""

@@ -13,6 +13,13 @@ _ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        
 
 READ_PLANTS = (
     Plant.of(
+        "of the answers of two threads the older position stays",
+        f"{_CLIENT}/reads/session.py",
+        "        with self.turn:\n            merged",
+        "        if self.turn:\n            merged",
+        f"{_SESSION}::test_the_answers_of_two_threads_are_merged_one_after_the_other",
+    ),
+    Plant.of(
         "an absent key has no position",
         f"{_CLIENT}/reads/calls.py",
         f"{_ABSENT}None\n",

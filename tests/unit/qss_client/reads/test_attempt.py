@@ -1,5 +1,6 @@
 """The order in which a client asks the pods, and the time that it gives each of them."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,9 @@ def cluster(tmp_path: Path) -> PodCluster:
 
 
 def test_a_point_read_is_asked_of_the_active_and_then_of_the_standbys(cluster: PodCluster) -> None:
-    state = SessionState((A,), "words", monotonic=True, metadata=cluster.metadata)
+    state = SessionState(
+        (A,), "words", monotonic=True, turn=nullcontext(), metadata=cluster.metadata
+    )
     definition = cluster.metadata.definition
     request = get_request(definition, "k", DEFAULTS)
     assert request.partition is not None

@@ -1,6 +1,7 @@
 """A window or session whose key cannot be in a path: the client reads pages until it finds it."""
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def read(exchange: calls.Exchange[Any], *pages: HttpAnswer) -> tuple[list[str | 
 
 @pytest.fixture
 def state() -> SessionState:
-    return SessionState((STORE,), "words", monotonic=True)
+    return SessionState((STORE,), "words", monotonic=True, turn=nullcontext())
 
 
 def test_a_window_behind_a_page_without_rows_is_found(state: SessionState) -> None:

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -41,7 +42,9 @@ def cluster(tmp_path: Path) -> PodCluster:
 
 @pytest.fixture
 def state(cluster: PodCluster) -> SessionState:
-    return SessionState(("http://given:1",), "words", monotonic=True, metadata=cluster.metadata)
+    return SessionState(
+        ("http://given:1",), "words", monotonic=True, turn=Lock(), metadata=cluster.metadata
+    )
 
 
 def bound_of(url: str) -> Position | None:
@@ -160,6 +163,22 @@ def test_a_request_for_a_partition_that_a_store_made_again_lacks_is_asked_of_any
     request = get_request(cluster.metadata.definition, "k", DEFAULTS)
     beyond = dataclasses.replace(request, partition=PartitionId(6))
     assert {*state.choices(beyond, 0.0)} == {pod.query for pod in cluster.pods}
+
+
+def test_the_answers_of_two_threads_are_merged_one_after_the_other(state: SessionState) -> None:
+    has_turn: list[bool] = []
+
+    class Watched(Position):
+        """A position that tells whether another thread may merge meanwhile."""
+
+        def merge(self, other: Position) -> Self:
+            has_turn.append(not state.turn.acquire(blocking=False))  # type: ignore[attr-defined]
+            return super().merge(other)
+
+    state.position = Watched.of({"in": {0: 5, 1: 7}})
+    state.saw(ASKED)
+    assert state.position.topics == SEEN.merge(ASKED).topics
+    assert has_turn == [True]
 
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
