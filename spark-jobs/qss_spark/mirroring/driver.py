@@ -16,7 +16,14 @@ from qss_client.arguments import shown_value
 from qss_client.clock import SystemClock
 from qss_client.http.credentials import Token
 from qss_client.http.sync_http import SyncHttp
-from qss_core.errors import MalformedRequestError, Retry, StoreError
+from qss_core.errors import (
+    MalformedRequestError,
+    NotActiveError,
+    NotPresentError,
+    Retry,
+    StaleEpochError,
+    StoreError,
+)
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.mirroring.copy import StateCopy
 from qss_spark.mirroring.follow_loop import Teller, follow, looking
@@ -37,6 +44,8 @@ _TELL_S, _TELL_AGAIN_S = 2.0, 60.0
 _ASK_S = 0.5
 _END_S = 60.0
 DIRECTORY_WAIT_S = 60.0
+# A partition has no active, or the routes to it are old, for longer than a writer tries.
+_WITHOUT_ACTIVE = (NotActiveError, NotPresentError, StaleEpochError)
 
 
 class LogTeller(Teller):
@@ -57,11 +66,17 @@ class LogTeller(Teller):
         """A log has no line to end."""
 
 
+def may_pass(error: StoreError) -> bool:
+    """Whether a mirror goes on after a failure, which may pass without hands."""
+    return error.retry is Retry.LATER or isinstance(error, _WITHOUT_ACTIVE)
+
+
 class RunningMirror:
     """Copies of a query's state, until the query ends or `stop` is called.
 
-    It goes on while pods do not answer, and begins behind the last batch of each store. Another
-    failure ends it: `error` has it then, and `stop` raises it. The query goes on.
+    It goes on while pods do not answer or a partition has no active, and begins behind the last
+    batch of each store. Another failure ends it: `error` has it then, and `stop` raises it. The
+    query goes on.
     """
 
     def __init__(
@@ -129,7 +144,7 @@ class RunningMirror:
                 try:
                     self._follow()
                 except StoreError as error:
-                    if error.retry is not Retry.LATER or self._wait(_AGAIN_S):
+                    if not may_pass(error) or self._wait(_AGAIN_S):
                         raise
                     self._is_waiting = True
                     _LOG.warning("the mirror goes on in %g s: %s", _AGAIN_S, error)

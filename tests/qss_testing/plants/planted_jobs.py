@@ -40,6 +40,14 @@ JOB_PLANTS = (
         "    if False:\n",
         f"{_ROUTES}::test_a_failover_is_met_once_by_the_tasks_of_a_worker",
     ),
+    Plant.of(
+        "a mirror ends where a partition has no active for long",
+        "spark-jobs/qss_spark/mirroring/driver.py",
+        "    return error.retry is Retry.LATER or isinstance(error, _WITHOUT_ACTIVE)\n",
+        "    return error.retry is Retry.LATER\n",
+        "tests/unit/qss_spark/test_mirror.py"
+        "::test_a_mirror_goes_on_while_a_partition_has_no_active",
+    ),
 )
 
 

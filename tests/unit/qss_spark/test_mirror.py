@@ -9,6 +9,17 @@ from typing import Any
 import pytest
 
 from qss_client.cli.main import main
+from qss_core.errors import (
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    StaleEpochError,
+    StaleWriterError,
+    StoreError,
+    StoreNotFoundError,
+    WrongStoreError,
+)
+from qss_spark.mirroring.driver import may_pass
 
 FILES = Path(__file__).parents[2] / "contract" / "spark_state" / "4.3.0"
 Run = Callable[..., tuple[int, str, str]]
@@ -26,6 +37,24 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code if isinstance(code, int) else 0, shown.out, shown.err
 
     return run_it
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (NotReadyError, True),
+        (NotActiveError, True),
+        (NotPresentError, True),
+        (StaleEpochError, True),
+        (StaleWriterError, False),
+        (StoreNotFoundError, False),
+        (WrongStoreError, False),
+    ],
+)
+def test_a_mirror_goes_on_while_a_partition_has_no_active(
+    error: type[StoreError], *, expected: bool
+) -> None:
+    assert may_pass(error("not now")) is expected
 
 
 def unpacked(directory: Path, name: str) -> Path:
