@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from urllib.parse import quote
+from zlib import crc32
 
 import pytest
 
@@ -39,7 +40,8 @@ async def test_a_row_with_the_state_it_is_from(
     assert answer.headers["Queryable-State-Sequence"] == "1"
     position = decode_token(answer.headers["Queryable-State-Position"])
     assert position == Position.of({"in": {0: 41}, "@batch.test": {0: 0}})
-    assert answer.headers["ETag"] == f'W/"store-1-{partition}-2-Timestamped-json"'
+    token = crc32(answer.headers["Queryable-State-Position"].encode())
+    assert answer.headers["ETag"] == f'W/"store-1-{partition}-2-{token:08x}-Timestamped-json"'
 
 
 async def test_the_longest_token_of_a_position_may_be_a_bound(
@@ -165,6 +167,19 @@ async def test_bytes_come_raw_where_the_client_takes_them(
         assert raw.headers["ETag"].endswith('-bytes"')
         shown = (await api(cluster, ordinal).get("/state/stores/words/a")).json()
         assert shown["value"] == base64.b64encode(b"\x00\xff").decode()
+
+
+async def test_the_tag_of_a_state_that_was_lost_is_not_that_of_another_one(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    """As after a loss that a person accepted: the offsets of what was lost are given again."""
+    lost = await start_cluster(partitions=1)
+    await lost.put_values({"a": 1}, READ)
+    tag = (await api(lost).get("/state/stores/words/a")).headers["ETag"]
+    cluster = await start_cluster(partitions=1)
+    await cluster.put_values({"a": 2}, {"in": {"0": 42}})
+    answer = await api(cluster).get("/state/stores/words/a", If_None_Match=tag)
+    assert answer.json()["value"] == 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ A request for a key of another pod is passed on once, and the answer is passed b
 
 from functools import partial
 from typing import NamedTuple
+from zlib import crc32
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -196,13 +197,15 @@ def media_of_values(codec: Codec) -> tuple[str, ...]:
 def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
     """The headers that identify the state of a point answer."""
     view = reading.view
-    # The tag has the format, since another format shows the same state differently.
-    etag = f"{view.format}-{_ETAG_NAMES[media]}"
+    # The tag has the format, since another format shows the same state differently, and the
+    # position, since offsets are given again after a loss of data that was accepted.
+    position = crc32(view.token.encode())
+    etag = f"{view.applied}-{position:08x}-{view.format}-{_ETAG_NAMES[media]}"
     if view.staged:
         etag += f"-{view.staged}"
     return {
         hdrs.CONTENT_TYPE: media,
-        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{etag}"',
+        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{etag}"',
         hdrs.VARY: "Accept",
         "Queryable-State-Position": view.token,
         "Queryable-State-Partition": str(reading.partition),
