@@ -28,9 +28,11 @@ from e2e.stores import is_ready, pods_of, small_store
 from qss_testing.waiting import wait_until
 
 
-def templated(cluster: Cluster, *settings: str) -> dict[tuple[str, str], Object]:
+def templated(
+    cluster: Cluster, *settings: str, release: str = RELEASE, namespace: str = "system"
+) -> dict[tuple[str, str], Object]:
     sets = [f"--set={setting}" for setting in settings]
-    text = cluster.within("system").helm("template", RELEASE, str(CHART), *sets)
+    text = cluster.within(namespace).helm("template", release, str(CHART), *sets)
     made = [one for one in yaml.safe_load_all(text) if one]
     return {(one["kind"], one["metadata"]["name"]): one for one in made}
 
@@ -41,6 +43,19 @@ def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
             yield from leaves(value, f"{path}{name}.")
         else:
             yield f"{path}{name}"
+
+
+def test_names_of_digits_are_texts(cluster: Cluster) -> None:
+    """A release and a namespace may be called 123; a label or a namespace may be no number."""
+    all_of_them = (
+        "metrics.podMonitor.create=true",
+        "metrics.prometheusRule.create=true",
+        "metrics.dashboard.create=true",
+    )
+    for made in templated(cluster, *all_of_them, release="123", namespace="456").values():
+        told = made["metadata"]
+        texts = (told["name"], told.get("namespace", "456"), *told.get("labels", {}).values())
+        assert all(isinstance(text, str) for text in texts), told
 
 
 def test_lint_has_no_complaint(cluster: Cluster) -> None:

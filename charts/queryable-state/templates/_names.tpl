@@ -20,7 +20,7 @@
 {{/* The name is not the release's: the NetworkPolicies of stores let pods of just this one in. */}}
 {{- define "qss.selectorLabels" -}}
 app.kubernetes.io/name: queryable-state-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "qss.commonLabels" -}}
