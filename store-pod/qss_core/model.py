@@ -128,14 +128,14 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
         }
         if self.type in length and None in (self.retention_ms, length[self.type]):
             raise MalformedRequestError(
-                f"a store of type {self.type} has a retention and a "
+                f"a store of type {self.type} needs a retention and a "
                 f"{'window size' if self.type is StoreType.WINDOW else 'session gap'}"
             )
         if self.type is StoreType.VERSIONED and self.history_retention_ms is None:
-            raise MalformedRequestError(f"a store of type {self.type} has a history retention")
+            raise MalformedRequestError(f"a store of type {self.type} needs a history retention")
         if (self.type is StoreType.CUSTOM) is (self.custom_name is None):
             raise MalformedRequestError(
-                "a store of type Custom, and no other one, has a custom name"
+                "a store of type Custom needs a custom name, and no other one may have one"
             )
 
 

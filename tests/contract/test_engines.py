@@ -83,7 +83,7 @@ def test_a_scan_has_its_lower_bound_and_not_its_upper_one(
     wanted = [
         key for key in KEYS if (lower is None or key >= lower) and (upper is None or key < upper)
     ]
-    snapshot = engine.snapshot(ROWS)
+    snapshot = engine.view(ROWS)
     assert [key for key, _ in snapshot.scan(lower=lower, upper=upper)] == wanted
     backward = snapshot.scan(lower=lower, upper=upper, reverse=True)
     assert [key for key, _ in backward] == wanted[::-1]
@@ -93,7 +93,7 @@ def test_a_scan_has_its_lower_bound_and_not_its_upper_one(
 
 def test_a_snapshot_does_not_see_later_writes(engine: Engine) -> None:
     put(engine, a="1", b="1")
-    snapshot = engine.snapshot(ROWS)
+    snapshot = engine.view(ROWS)
     snapshot.pin()
     put(engine, a="2", c="2")
     assert (snapshot.get(b"a"), snapshot.get(b"c")) == (b"1", None)
@@ -103,7 +103,7 @@ def test_a_snapshot_does_not_see_later_writes(engine: Engine) -> None:
 
 def test_a_scan_outlives_its_snapshot_and_later_writes(engine: Engine) -> None:
     put(engine, a="1", b="1")
-    snapshot = engine.snapshot(ROWS)
+    snapshot = engine.view(ROWS)
     rows = snapshot.scan()
     put(engine, b="2", c="2")
     snapshot.close()
@@ -116,7 +116,7 @@ def test_scans_of_one_snapshot_are_read_in_turns(engine: Engine, reverse: bool) 
     rows = [(number.to_bytes(2, "big"), b"v") for number in range(1000)]
     batch.put_rows(ROWS, [key for key, _ in rows], [value for _, value in rows])
     engine.write(batch)
-    snapshot = engine.snapshot(ROWS)
+    snapshot = engine.view(ROWS)
     first = snapshot.scan(reverse=reverse)
     second = snapshot.scan(lower=rows[10][0], upper=rows[900][0], reverse=reverse)
     pairs = list(zip_longest(first, second))

@@ -35,8 +35,8 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 
 def migrating(engine: Engine) -> ConvertedView:
-    older = Older(engine.snapshot(OLDER), Format.Plain, b"")
-    return ConvertedView(engine.snapshot(NEWER), [older], Format.Timestamped)
+    older = Older(engine.view(OLDER), Format.Plain, b"")
+    return ConvertedView(engine.view(NEWER), [older], Format.Timestamped)
 
 
 @pytest.mark.parametrize("is_pending", [False, True])
@@ -44,14 +44,14 @@ def test_trap_5_a_range_that_is_open_at_one_end_is_right_backward(
     engine: Engine, is_pending: bool
 ) -> None:
     rows = {b"a": b"1", b"b": b"2", b"c": b"3"}
-    family = engine.snapshot(OLDER)
+    family = engine.view(OLDER)
     if is_pending:
         snapshot = OverlaidView(family, NO_ROWS.with_rows({**rows, b"both": None}))
     else:
         batch = engine.batch()
         batch.put_rows(OLDER, [*rows, b"both"], [*rows.values(), None])
         engine.write(batch)
-        snapshot = OverlaidView(engine.snapshot(OLDER), NO_ROWS)
+        snapshot = OverlaidView(engine.view(OLDER), NO_ROWS)
     assert [key for key, _ in snapshot.scan(lower=b"b", reverse=True)] == [b"older", b"c", b"b"]
     assert [key for key, _ in snapshot.scan(upper=b"c", reverse=True)] == [b"b", b"a"]
 
@@ -83,5 +83,5 @@ async def test_trap_9_all_rows_are_counted_in_the_middle_of_a_migration(
     await commit_rows(replica, rows, batch=0, position={})
     await change_format(cluster, "Timestamped")
     await replica.format_change.move_rows(STEP_ROWS)
-    assert len(list(shown(replica).snapshot.scan())) == len(rows)
+    assert len(list(shown(replica).rows.scan())) == len(rows)
     assert replica.views.approximate_count() == len(rows)

@@ -50,7 +50,7 @@ def rows(cluster: Cluster) -> dict[bytes, str]:
     """The rows that readers see, by row key."""
     view = cluster.active(0).view
     assert view is not None
-    return {key: decode_value(view.format, row).decode() for key, row in view.snapshot.scan()}
+    return {key: decode_value(view.format, row).decode() for key, row in view.rows.scan()}
 
 
 def starts(cluster: Cluster) -> list[int]:
@@ -103,7 +103,7 @@ async def test_trap_11_a_late_row_in_a_live_segment_is_stored_and_not_readable(m
     assert encode_window_key(b"a", 2 * MINUTE) in on_disk(cluster.active(0))
     view = cluster.active(0).view
     assert view is not None
-    assert view.snapshot.get(encode_window_key(b"a", 2 * MINUTE)) is None
+    assert view.rows.get(encode_window_key(b"a", 2 * MINUTE)) is None
 
 
 async def test_trap_11_a_row_of_an_expired_segment_is_dropped_and_counted(make: Make) -> None:
@@ -131,7 +131,7 @@ async def test_an_expired_segment_leaves_the_disk_and_not_a_scan_that_runs(make:
     await put(cluster, *(window(minute * MINUTE) for minute in range(10)))
     replica = cluster.active(0)
     assert replica.view is not None
-    running = replica.view.snapshot.scan()
+    running = replica.view.rows.scan()
     first = next(running)
     await put(cluster, window(60 * MINUTE))
     assert starts(cluster) == [60 * MINUTE]
@@ -216,7 +216,7 @@ async def test_every_format_of_the_type_is_kept(
     await put(cluster, Put(b"a", b"v", 7, headers, start=1000, end=2000))
     view = cluster.active(0).view
     assert view is not None
-    ((_, row),) = view.snapshot.scan()
+    ((_, row),) = view.rows.scan()
     keeps_headers = store_format in (Format.TimestampedWithHeaders, Format.PlainWithHeaders)
     keeps_timestamp = store_format in (Format.TimestampedWithHeaders, Format.Timestamped)
     assert decode_row(view.format, row) == Record(

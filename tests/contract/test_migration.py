@@ -106,12 +106,12 @@ class Told:
     async def move(self) -> None:
         """Moves one step of rows; no answer changes."""
         replica = only_replica(self.cluster)
-        before, rows = self._state(), list(shown(replica).snapshot.scan())
-        held = shown(replica).snapshot.scan(reverse=True)
+        before, rows = self._state(), list(shown(replica).rows.scan())
+        held = shown(replica).rows.scan(reverse=True)
         first = next(held, None)
         await replica.format_change.move_rows(7)
         assert self._state() == before
-        assert list(shown(replica).snapshot.scan()) == rows
+        assert list(shown(replica).rows.scan()) == rows
         assert ([first, *held] if first else []) == rows[::-1], "a scan keeps what it began with"
 
     async def restart(self) -> None:
@@ -202,9 +202,9 @@ async def test_there_and_back_and_there_again_finds_what_was_written_in_between(
             await cluster.start_pod(0)
         if batch < 3:
             await only_replica(cluster).format_change.move_rows(STEP_ROWS)
-        assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 450 + batch
+        assert len(list(shown(only_replica(cluster)).rows.scan())) == 450 + batch
     await move_all(only_replica(cluster))
-    assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 453
+    assert len(list(shown(only_replica(cluster)).rows.scan())) == 453
 
 
 async def test_a_scan_keeps_its_state_whole_while_rows_move_under_it(make: Make) -> None:
@@ -213,7 +213,7 @@ async def test_a_scan_keeps_its_state_whole_while_rows_move_under_it(make: Make)
     await commit_rows(replica, rows_of(450), batch=0, position={})
     await change_format(cluster, "Plain")
     await replica.format_change.move_rows(STEP_ROWS)
-    scans = [shown(replica).snapshot.scan(reverse=reverse) for reverse in (False, True)]
+    scans = [shown(replica).rows.scan(reverse=reverse) for reverse in (False, True)]
     read = [[next(one) for _ in range(10)] for one in scans]
     await move_all(replica)
     for rows, scan in zip(read, scans, strict=True):
@@ -231,10 +231,10 @@ async def test_a_scan_while_an_emptied_family_goes_finds_every_row_once(make: Ma
     await commit_rows(replica, rows_of(300), batch=0, position={})
     await change_format(cluster, "Plain")
     await replica.format_change.move_rows(STEP_ROWS)
-    assert len(list(shown(replica).snapshot.scan(upper=b"00100"))) == 100
+    assert len(list(shown(replica).rows.scan(upper=b"00100"))) == 100
     seen: list[int] = []
     before = replica.engine.families()
-    faults.look = lambda: seen.append(len(list(shown(replica).snapshot.scan())))
+    faults.look = lambda: seen.append(len(list(shown(replica).rows.scan())))
     await replica.format_change.move_rows(STEP_ROWS)
     assert len(before - replica.engine.families()) == 1
     # One look before the rows move, one before the drop of their family.
@@ -254,13 +254,13 @@ async def test_a_row_that_no_format_reads_stops_nothing_but_itself(make: Make) -
     assert step.rows == 7
     with pytest.raises(StoreError, match="write the row again"):
         await replica.format_change.move_rows(STEP_ROWS)
-    snapshot = shown(replica).snapshot
+    snapshot = shown(replica).rows
     with pytest.raises(StoreError, match="write the row again"):
         snapshot.get(b"00007")
     assert snapshot.get(b"00008") is not None
     await commit_rows(replica, [Put(b"00007", b"7", 7)], batch=1, position={})
     await move_all(replica)
-    assert len(list(shown(replica).snapshot.scan())) == 20
+    assert len(list(shown(replica).rows.scan())) == 20
     check_places(replica)
 
 
@@ -270,15 +270,15 @@ async def test_a_restart_in_another_format_than_the_one_on_disk_finds_every_row(
     """The pod kept the new format on its volume, and ended before it did anything else."""
     cluster = await make()
     await commit_rows(only_replica(cluster), rows_of(30), batch=0, position={})
-    before = [(key, row[8:]) for key, row in shown(only_replica(cluster)).snapshot.scan()]
+    before = [(key, row[8:]) for key, row in shown(only_replica(cluster)).rows.scan()]
     await cluster.stop_pod(0)
     cluster.definition = make_definition(1, format="Plain")
     kept = tmp_path / "0" / "assignment.json"
     kept.write_bytes(kept.read_bytes().replace(b'"Timestamped"', b'"Plain"'))
     await cluster.start_pod(0)
-    assert list(shown(only_replica(cluster)).snapshot.scan()) == before
+    assert list(shown(only_replica(cluster)).rows.scan()) == before
     assert await move_all(only_replica(cluster)) == 30
-    assert list(shown(only_replica(cluster)).snapshot.scan()) == before
+    assert list(shown(only_replica(cluster)).rows.scan()) == before
 
 
 async def test_what_replaces_all_rows_leaves_none_of_an_older_format(make: Make) -> None:
@@ -289,7 +289,7 @@ async def test_what_replaces_all_rows_leaves_none_of_an_older_format(make: Make)
     await replica.format_change.move_rows(STEP_ROWS)
     await commit_rows(replica, rows_of(2), batch=1, position={}, replace=True)
     assert sources_of(replica) == []
-    assert list(shown(replica).snapshot.scan()) == [(b"00000", b"0"), (b"00001", b"1")]
+    assert list(shown(replica).rows.scan()) == [(b"00000", b"0"), (b"00001", b"1")]
     assert await replica.format_change.move_rows(STEP_ROWS) is None
 
 
@@ -302,7 +302,7 @@ async def test_segments_that_expire_take_their_rows_of_older_formats_along(make:
     assert len(sources_of(replica)) == 2
     await commit_rows(replica, [Put(b"c", b"3", 3, start=40 * HOUR)], batch=1, position={})
     assert len(sources_of(replica)) == 1
-    assert [row for _, row in shown(replica).snapshot.scan()] == [b"2", b"3"]
+    assert [row for _, row in shown(replica).rows.scan()] == [b"2", b"3"]
 
 
 async def test_a_format_that_the_type_does_not_have_is_refused(make: Make) -> None:
@@ -318,14 +318,14 @@ async def test_a_family_that_rows_come_back_to_is_rid_of_what_was_deleted_there(
     await change_format(cluster, "Plain")
     await replica.format_change.move_rows(STEP_ROWS)
     await change_format(cluster, "Timestamped")
-    before = list(shown(replica).snapshot.scan())
+    before = list(shown(replica).rows.scan())
     await replica.migration.compact()
-    assert list(shown(replica).snapshot.scan()) == before
+    assert list(shown(replica).rows.scan()) == before
     if isinstance(replica.engine, RocksDbEngine):
         # The engine's estimate subtracts deleted rows that are still on disk.
         assert replica.engine.approximate_count("rows-Timestamped-0") == 250
     await move_all(replica)
-    assert [key for key, _ in shown(replica).snapshot.scan()] == [key for key, _ in before]
+    assert [key for key, _ in shown(replica).rows.scan()] == [key for key, _ in before]
 
 
 async def test_a_moved_family_is_not_walked_over_again(tmp_path: Path) -> None:

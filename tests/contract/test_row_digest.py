@@ -37,7 +37,7 @@ def view_of(rows: list[bytes], values: Mapping[bytes, bytes] = MappingProxyType(
         batch.put(family, row, values.get(row, b"v"))
     engine.write(batch)
     snapshots = {
-        int(family.removeprefix("rows-")): engine.snapshot(family)
+        int(family.removeprefix("rows-")): engine.view(family)
         for family in engine.families()
         if family.startswith("rows-")
     }

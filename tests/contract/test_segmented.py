@@ -56,7 +56,7 @@ def put(engine: Engine, row_keys: list[bytes], value: bytes = b"v") -> None:
 
 def snapshot_of(engine: Engine, stream_time: int = -1) -> SegmentedView:
     snapshots = {
-        int(family[5:]): engine.snapshot(family)
+        int(family[5:]): engine.view(family)
         for family in engine.families()
         if family.startswith("rows-")
     }

@@ -59,7 +59,7 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
 
 def row_of(cluster: WriteCluster, partition: int) -> bytes | None:
     reading = open_reading(cluster.pods[0].pod, None, NEXT_FORMAT, partition)
-    row = reading.view.snapshot.get(b"k")
+    row = reading.view.rows.get(b"k")
     assert row is not None
     return row[-1:]
 

@@ -98,7 +98,7 @@ def check(cluster: PodCluster) -> None:
     assert (participant.stream_time, participant.puts) == (29 * MINUTE, 42_000)
     families = ColumnFamilies.of(definition, participant.data_generation)
     assert families.leftovers(engine.families(), participant.stream_time) == []
-    view = families.snapshot(engine, participant.stream_time, {})
+    view = families.view(engine, participant.stream_time, {})
     rows = {key: decode_value(Format(definition.format), row) for key, row in view.scan()}
     numbers = range(2_001, 42_001) if definition.retain_duplicates else [0] * len(NEW)
     assert rows == {

@@ -108,7 +108,7 @@ def check(cluster: PodCluster) -> None:
     assert participant.stream_time == expected.stream_time
     families = ColumnFamilies.of(cluster.assignment.definition, participant.data_generation)
     assert families.leftovers(engine.families(), participant.stream_time) == []
-    view = families.snapshot(engine, participant.stream_time, {})
+    view = families.view(engine, participant.stream_time, {})
     assert isinstance(view, VersionedView)
     assert stored_rows(view) == expected.rows()
     view.close()

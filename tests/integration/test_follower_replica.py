@@ -121,7 +121,7 @@ def with_batch(log: Log, rows: dict[bytes, bytes], sequence: int) -> None:
 
 def rows_of(replica: Replica) -> list[bytes]:
     assert replica.view is not None
-    return [key for key, _ in replica.view.snapshot.scan()]
+    return [key for key, _ in replica.view.rows.scan()]
 
 
 async def test_a_follower_applies_under_the_watermark_alone_and_after_a_restart_too() -> None:

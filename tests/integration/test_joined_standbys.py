@@ -80,7 +80,7 @@ def read_on(cluster: WriteCluster, pod: int) -> Rows:
     """The rows that a reader of one pod gets."""
     request = ReadRequest[object](codec_of(cluster.definition), None, ReadOptions())
     reading, _ = read(cluster.pods[pod].pod, PartitionId(0), request, lambda _: None)
-    return {key: value[8:] for key, value in reading.view.snapshot.scan()}
+    return {key: value[8:] for key, value in reading.view.rows.scan()}
 
 
 def held_cluster(directory: Path, **limits: int) -> AbstractAsyncContextManager[WriteCluster]:

@@ -71,7 +71,7 @@ async def test_staged_index_rows_count_as_what_is_held(cluster: Cluster) -> None
     few = [Put(b"k%03d" % number, b"abc", 1) for number in range(200)]
     await stage_rows(replica, few, batch=0, chunk="1.t0a0-0.0")
     reading = await uncommitted(cluster)
-    assert len([*reading.view.snapshot.scan()]) == 200
+    assert len([*reading.view.rows.scan()]) == 200
     # Each row has two index rows. Without index rows, 400 rows would fit.
     more = [Put(b"m%03d" % number, b"abc", 1) for number in range(200)]
     await stage_rows(replica, more, batch=0, chunk="1.t1a0-0.0")

@@ -38,7 +38,7 @@ def damage(cluster: Cluster) -> Replica:
     rows = create_autospec(FamilyView, instance=True)
     error = CorruptionError("a block is damaged")
     rows.get.side_effect = rows.get_many.side_effect = rows.scan.side_effect = error
-    replica.current_view.view = replace(replica.view, snapshot=rows)
+    replica.current_view.view = replace(replica.view, rows=rows)
     return replica
 
 
@@ -83,7 +83,7 @@ async def test_of_a_sole_replica_a_batch_get_gives_the_keys_that_can_be_read(
     await cluster.put_values(VALUES)
     view: Any = damage(cluster).current_view.view
     damaged = CorruptionError("a block is damaged")
-    view.snapshot.get.side_effect = lambda key: None if b"absent" in key else raised(damaged)
+    view.rows.get.side_effect = lambda key: None if b"absent" in key else raised(damaged)
     asked = {"keys": ["k01", "absent"]}
     found = (await api(cluster).post("/state/get/words", asked)).json()
     assert [one["status"] for one in found["results"]] == ["FAILED", "ABSENT"]
@@ -101,7 +101,7 @@ async def test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy(
     copy = cluster.nodes[1].pod.registry.replicas[partition]
     damaged = registry.replicas[partition]
     assert damaged.view is not None
-    whole = damaged.view.snapshot
+    whole = damaged.view.rows
 
     def scan(**bounds: Any) -> Iterator[tuple[bytes, bytes]]:
         yield from islice(whole.scan(**bounds), rows_before)
@@ -110,7 +110,7 @@ async def test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy(
 
     rows = create_autospec(FamilyView, instance=True)
     rows.scan.side_effect = scan
-    damaged.current_view.view = replace(damaged.view, snapshot=rows)
+    damaged.current_view.view = replace(damaged.view, rows=rows)
     try:
         await api(cluster).get(f"{SCAN}?scope=local&limit=1001")
         assert registry.replicas[partition] is copy, "the scan met the damage"

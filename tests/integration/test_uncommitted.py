@@ -364,12 +364,12 @@ async def test_an_open_stream_keeps_its_state_while_its_batch_is_aborted(
     shown = replica.view
     assert shown is not None
     reading = await prepared_reading(pod, options, shown.format)
-    rows = reading.view.snapshot.scan()
+    rows = reading.view.rows.scan()
     first = next(rows)
     await replica.append(Abort(writer="test", generation=0, batch=0, writer_epoch=WriterEpoch(1)))
     assert {key.decode() for key, _ in (first, *rows)} == {*AFTER}
     again = await prepared_reading(pod, options, shown.format)
-    assert {key.decode() for key, _ in again.view.snapshot.scan()} == {*BEFORE}
+    assert {key.decode() for key, _ in again.view.rows.scan()} == {*BEFORE}
 
 
 # --- From a terminal

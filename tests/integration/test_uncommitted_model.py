@@ -75,7 +75,7 @@ class Watcher:
 
     def check(self, reading: Reading, rows: Rows) -> None:
         seen, random = rows.seen(self.model.definition), self.model.random
-        snapshot, every = reading.view.snapshot, [*rows.by_key, b"none".rjust(24)]
+        snapshot, every = reading.view.rows, [*rows.by_key, b"none".rjust(24)]
         assert self.rows_of(snapshot.scan()) == seen
         assert [*self.rows_of(snapshot.scan(reverse=True))] == [*reversed(seen)]
         wanted = [seen.get(key) for key in every]
@@ -101,7 +101,7 @@ class Watcher:
 
     def begin_scan(self, reading: Reading, seen: Seen) -> None:
         reverse = self.model.random.random() < 0.5
-        rows = reading.view.snapshot.scan(reverse=reverse)
+        rows = reading.view.rows.scan(reverse=reverse)
         wanted = sorted(seen.items(), reverse=reverse)
         begun = _Open(rows, wanted, self.format)
         self.open.append(begun)

@@ -66,7 +66,7 @@ async def test_a_batch_of_every_partition_is_written_and_moves_its_stream_time(
             if is_window
             else encode_session_key(b"k", start, 2 * start)
         )
-        assert list(view.snapshot.scan()) == [(row_key, b'"v"')]
+        assert list(view.rows.scan()) == [(row_key, b'"v"')]
         assert view.stream_time == (start if is_window else 2 * start)
     untouched = cluster.replica(2).view
     assert untouched is not None

@@ -102,7 +102,7 @@ class MemoryEngine:
         keys = rows.irange(lower, upper, inclusive=(True, False))
         return iter([(key, rows[key]) for key in keys])
 
-    def snapshot(self, family: str) -> MemoryFamilyView:
+    def view(self, family: str) -> MemoryFamilyView:
         self._shared.add(family)
         return MemoryFamilyView(self._families[family])
 

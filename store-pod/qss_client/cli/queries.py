@@ -85,9 +85,9 @@ def scan(
     lower: Annotated[str | None, typer.Option("--from", help="the first key")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="the last key")] = None,
     index: Annotated[
-        str | None, typer.Option(help="by the keys of this index, as are --from and --to")
+        str | None, typer.Option(help="scan this index; --from and --to are then keys of the index")
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
+    prefix: Annotated[str | None, typer.Option(help="only keys that begin with this text")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
     is_sorted: Annotated[  # noqa: FBT002
         bool,

@@ -64,9 +64,9 @@ class Routes:
     ) -> Exchange[HttpAnswer]:
         """The answer of a partition's active; raises the failure.
 
-        A pod without an answer for two seconds (more for a large body) is asked for the routes.
-        Where it answers that and is still the active, it needs long, and gets the request again
-        with the whole time. Where nobody takes the connection, the others know who took over.
+        A pod that has not answered for two seconds (more for a large body) is asked for the routes.
+        If it tells them and is still the active, it is slow: it gets the request again, with the
+        whole time. If it takes no connection, the other pods are asked for the new active.
         """
         late_after_s = LATE_AFTER_S + len(request.body or b"") // _BYTES_PER_S
         timeout_s = min(request.timeout_s, late_after_s)

@@ -86,7 +86,7 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 def failure_of(error: StoreError) -> Failure:
-    """The failure that an error stands for; one that passes is told as a pod that is not ready."""
+    """The failure of a partition for an error; a temporary one without a reason is NOT_READY."""
     other = Reason.NOT_READY if error.retry is Retry.LATER else Reason.STORE_EXCEPTION
     return Failure(
         reason=_REASONS.get(error.code, other),

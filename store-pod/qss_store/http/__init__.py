@@ -7,11 +7,11 @@ pods, too. Each of the first two has a table in its `routes`: path, handler, cal
 OpenAPI document says.
 
 A request passes, in this order: `connection` (is there room for the connection, is the head
-small enough, does the client read), `query.fast_path` for plain GETs, and for all others
-aiohttp and `middleware`: metrics, limits of requests and bodies, errors as problem documents.
-`browsers` refuses web pages of other origins, and lets listed ones read answers. `access` asks the
-guard (`access.token_check`) whether the caller has the route's right, and `refusal_log` logs
-refusals without keys and tokens.
+small enough, does the client read), `query.fast_path` for plain GETs and batch gets, and for all
+others aiohttp and `middleware`: metrics, limits of requests and bodies, errors as problem
+documents. `browsers` refuses web pages of other origins, and lets listed ones read answers.
+`access` asks the guard (`access.token_check`) whether the caller has the route's right, and
+`refusal_log` logs refusals without keys and tokens.
 
 `path_keys` reads keys from raw paths, `content_types` chooses the answer's type by `Accept`,
 `large_answers` writes answers that do not fit into a connection's buffer, and `responses` makes

@@ -1,6 +1,7 @@
 """The type of a route: path, handler, caller and OpenAPI operation.
 
-Each port has one table of routes; its routing, rights and OpenAPI document are made of it.
+Each port has one table of routes: its routing and rights are made of it. Of the query port's table
+the OpenAPI document is made, too; the console's three routes are in `http.console.files`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -27,7 +27,7 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
-from qss_store.reads.rows_of_keys import Rows, RowsOfKeys
+from qss_store.reads.rows_of_keys import RowsOfKeys, RowsOrFailures
 from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
@@ -166,7 +166,7 @@ class BatchGet:
         keys = [self._keys[place] for place in places]
         started = 0.0
 
-        def produce(reading: Reading) -> tuple[Rows, list[Any] | None]:
+        def produce(reading: Reading) -> tuple[RowsOrFailures, list[Any] | None]:
             nonlocal started
             started = pod.turns.begin()
             rows = self._rows.read(keys, reading)

@@ -9,7 +9,7 @@ from qss_store.runtime.request_memory import MemoryShare
 _READ_AT_ONCE = 32  # Rows of at most 8 MiB each: only what was read is counted.
 _READ_BYTES = 1024 * 1024
 _COPIES = 3  # Copies of each row: as stored, as JSON, and in the answer.
-Rows = list[bytes | StoreError | None]
+RowsOrFailures = list[bytes | StoreError | None]
 
 
 class RowsOfKeys:
@@ -21,12 +21,12 @@ class RowsOfKeys:
         self.bytes_left = answer_bytes_max
         self.memory: MemoryShare | None = None  # Counts the bytes of the rows, if it is set.
 
-    def read(self, keys: list[bytes], reading: Reading) -> Rows:
+    def read(self, keys: list[bytes], reading: Reading) -> RowsOrFailures:
         """The rows of keys, each read once; few at a time, while the answer has room."""
         if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
-        rows: Rows = []
+        rows: RowsOrFailures = []
         count = _READ_AT_ONCE
         while len(rows) < len(unread):
             left = self.bytes_left
@@ -44,11 +44,11 @@ class RowsOfKeys:
             seen.add(key)
         return rows
 
-    def _some(self, reading: Reading, keys: list[bytes]) -> Rows:
+    def _some(self, reading: Reading, keys: list[bytes]) -> RowsOrFailures:
         values: list[bytes | None] | None = None
         with suppress(StoreError):  # Single reads find out which key has the error.
             self._check_room()
-            values = reading.view.snapshot.get_many(keys)
+            values = reading.view.rows.get_many(keys)
         if values is not None and (size := sum(map(len, filter(None, values)))) <= self.bytes_left:
             self._takes(size)
             return [*values]
@@ -74,7 +74,7 @@ class RowsOfKeys:
         """Reads one row, after a read of several failed or the answer has little room."""
         try:
             self._check_room()
-            row = reading.view.snapshot.get(key)
+            row = reading.view.rows.get(key)
         except StoreError as error:
             return error.with_traceback(None)
         self._takes(len(row or b""))

@@ -42,7 +42,7 @@ from qss_store.reads.scans.timed_scan import LOOKED_AT_MAX, open_rows, visible
 from qss_store.runtime.request_memory import MemoryShare, NoMemoryError
 
 _Row = tuple[bytes, bytes]
-_Rows = Iterator[_Row]
+_RowIterator = Iterator[_Row]
 _Line = tuple[PartitionId, bytes, bytes]  # Partition, row key, JSON.
 
 
@@ -183,7 +183,7 @@ class TimeScan:
         execution = ExecutionTrace(pod.clock, wanted=self.request.options.execution_info)
         started = pod.clock.monotonic_s()
 
-        def produce(reading: Reading) -> tuple[TimedPlan, _Rows, _Row | None]:
+        def produce(reading: Reading) -> tuple[TimedPlan, _RowIterator, _Row | None]:
             plan = visible(reading, self._narrowed(piece))
             rows = open_rows(reading, plan)
             # Read the first row now, so that the scan holds the state during the turns of others.

@@ -106,7 +106,7 @@ class Changelog:
         applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
         cut = decode(meta[_CUT], _Cut) if _CUT in meta else None
         first = next(engine.scan(CHANGELOG), None)
-        newest = engine.snapshot(CHANGELOG)
+        newest = engine.view(CHANGELOG)
         last = next(newest.scan(reverse=True), None)
         newest.close()
         behind_cut = applied if cut is None else Offset(max(applied, cut.offset + 1))

@@ -43,14 +43,14 @@ class FormatChange:
         """
         async with self._parts.changing.of_format():
             families, view = self._views.families, self._views.view
-            step = self._migration.step(view.snapshot, families, rows_max) if view else None
+            step = self._migration.step(view.rows, families, rows_max) if view else None
             if step and step.emptied:
                 # The drop is durable at once, so the moved rows have to be durable before.
                 await self._parts.changelog.sync()
                 await drop_families(self._parts.engine, [step.emptied])
                 self._migration.finish(families)
             if step:
-                # Readers get a new view: a snapshot of the old state keeps moved rows in memory and
+                # Readers get a new view: a view of the old state keeps moved rows in memory and
                 # on disk, and is slower to read.
                 self._views.show_again()
             return step

@@ -1,10 +1,11 @@
 """The process of a pod: settings, log, metrics and limits, for any store.
 
-At a start `__main__` calls these modules in this order. `command_line` reads the arguments, and
-`log_format` keeps keys and values out of the log. `process` checks the libraries.
-`command_line` reads the `settings` from the environment: every limit of the pod is a member of
-`Settings` with a name and a default, and `process` divides the container's memory among the limits
-that are 0. `metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods,
+At a start `__main__` calls these modules in this order. `process` checks the libraries.
+`command_line` reads the arguments, and `log_format` keeps keys and values out of the log.
+`command_line` reads the `settings` from the environment: every limit that a pod's owner may set is
+a member of `Settings` with a name and a default (a module has the limits of its own protocol or
+format as constants), and `process` divides the container's memory among the limits that are 0.
+`metrics` makes the metrics for Prometheus, `peer_client` the connections to other pods,
 and `plugins` finds the users' own query types and store types among the installed packages.
 
 While the pod runs, the other packages use these modules:
@@ -20,6 +21,7 @@ While the pod runs, the other packages use these modules:
 * `background_threads` makes threads that give way to the event loop; copies are read and written
   by them.
 
-All code reads the time from `qss_client.clock`, so that tests set it. No module here imports
-another package of `qss_store`.
+What decides by the time reads it from `qss_client.clock`, so that tests set it; what measures an
+answer or a connection of HTTP reads the event loop's. No module here imports another package of
+`qss_store`.
 """

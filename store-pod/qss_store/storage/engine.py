@@ -114,7 +114,7 @@ class Engine(Protocol):
         Returns the last key, None at the end, and the bytes read. CorruptionError for damage.
         """
 
-    def snapshot(self, family: str) -> FamilyView:
+    def view(self, family: str) -> FamilyView:
         """A view of the family at this moment."""
 
     def families(self) -> frozenset[str]:

@@ -164,7 +164,7 @@ class ColumnFamilies:
         for name in (*self.lasting(), *index, *targets):
             engine.create_family(name)
 
-    def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> FamilyView:
+    def view(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> FamilyView:
         """A view of the rows at this moment.
 
         `moved` has the key below which a family of an older format has no rows left.
@@ -175,13 +175,13 @@ class ColumnFamilies:
             older.setdefault(source.target, []).append(source)
 
         def rows_of(family: str) -> FamilyView:
-            rows = engine.snapshot(family)
+            rows = engine.view(family)
             if family not in older:
                 return rows
             return ConvertedView(
                 rows,
                 [
-                    Older(engine.snapshot(one.family), one.format, moved.get(one.family, b""))
+                    Older(engine.view(one.family), one.format, moved.get(one.family, b""))
                     for one in older[family]
                 ],
                 self.format,
@@ -189,13 +189,13 @@ class ColumnFamilies:
 
         if self.segments is None:
             rows = rows_of(self.name)
-            return rows if self.index is None else IndexedView(rows, engine.snapshot(self.index))
+            return rows if self.index is None else IndexedView(rows, engine.view(self.index))
         live = self.live(present, stream_time)
         snapshots = {number: rows_of(family) for number, family in live.items()}
         segmented = SegmentedView(self.segments, snapshots, stream_time)
         if not self.has_latest:
             return segmented
-        return VersionedView(engine.snapshot(self.name), segmented, stream_time)
+        return VersionedView(engine.view(self.name), segmented, stream_time)
 
     def approximate_count(self, engine: Engine, stream_time: int) -> int:
         """The approximate number of rows; rows that retention hides count, too.

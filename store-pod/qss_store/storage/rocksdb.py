@@ -120,10 +120,10 @@ class RocksDbFamilyView:
 
     def get(self, key: bytes) -> bytes | None:
         raw, family = self._raw, self._family
-        assert raw is not None, "the snapshot is closed"
+        assert raw is not None, "the view is closed"
         if not self._is_newest:
             return _read((raw, family), key)
-        assert family is not None, "closed with the snapshot"
+        assert family is not None, "closed with the view"
         try:  # This is faster, above all for a missing key.
             newest: bytes | None = family.get(key)
         except Exception as error:
@@ -137,7 +137,7 @@ class RocksDbFamilyView:
         call for each key.
         """
         raw = self._raw
-        assert raw is not None, "the snapshot is closed"
+        assert raw is not None, "the view is closed"
         if self._is_newest:
             return self._get_newest(keys)
         values: list[bytes | None] = []
@@ -151,7 +151,7 @@ class RocksDbFamilyView:
         return values
 
     def _get_newest(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        assert self._family is not None, "the snapshot is closed"
+        assert self._family is not None, "the view is closed"
         try:
             values: list[bytes | None] = self._family.get([*keys])  # type: ignore[assignment]
         except Exception as error:
@@ -160,7 +160,7 @@ class RocksDbFamilyView:
 
     def reader(self) -> Get:
         """A function that gets rows of this moment, also after `close`."""
-        assert self._raw is not None, "the snapshot is closed"
+        assert self._raw is not None, "the view is closed"
         # Keep the family, too: it may be dropped meanwhile.
         return partial(_read, (self._raw, self._family))
 
@@ -171,7 +171,7 @@ class RocksDbFamilyView:
 
     def _held(self) -> "Held":
         if self._cursor is None:
-            assert self._family is not None, "the snapshot is closed"
+            assert self._family is not None, "the view is closed"
             self._cursor = (self._family.iter(), self._family)
         return self._cursor
 
@@ -302,7 +302,7 @@ class RocksDbEngine:
     def check_rows(self, family: str, after: bytes | None) -> tuple[bytes | None, int]:
         return read_past_cache(self.column_families[family], after)
 
-    def snapshot(self, family: str) -> RocksDbFamilyView:
+    def view(self, family: str) -> RocksDbFamilyView:
         return RocksDbFamilyView(self.column_families[family])
 
     def families(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from qss_core.model import Offset
 
-Rows = Mapping[bytes, bytes]
+RowsByKey = Mapping[bytes, bytes]
 Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
 
 

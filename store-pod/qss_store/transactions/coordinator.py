@@ -25,7 +25,7 @@ from qss_store.transactions.commands import (
     ForgetWriter,
     OpenWriter,
 )
-from qss_store.transactions.commit_plan import Changes, Rows
+from qss_store.transactions.commit_plan import Changes, RowsByKey
 from qss_store.transactions.state_rows import COORDINATOR, DECISION, WRITER, CoordinatorState
 from qss_store.transactions.writers import (
     DecidedBatch,
@@ -62,7 +62,7 @@ class Coordinator:
     lost_time_ms: int = 0  # The latest wall time of a lost decision.
 
     @classmethod
-    def load(cls, rows: Rows) -> "Coordinator":
+    def load(cls, rows: RowsByKey) -> "Coordinator":
         """The state that meta rows hold."""
         coordinator = cls()
         if COORDINATOR in rows:

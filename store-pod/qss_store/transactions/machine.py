@@ -26,7 +26,7 @@ from qss_store.transactions.commands import (
     OpenWriter,
     Stage,
 )
-from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
+from qss_store.transactions.commit_plan import Changes, CommitPlan, RowsByKey
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.inputs import InputsRead
 from qss_store.transactions.participant import Participant
@@ -55,7 +55,7 @@ class Machine:
     coordinator: Coordinator | None
 
     @classmethod
-    def load(cls, partition: int, rows: Rows) -> "Machine":
+    def load(cls, partition: int, rows: RowsByKey) -> "Machine":
         """The state that meta rows hold."""
         coordinator = Coordinator.load(rows) if partition == 0 else None
         return cls(Participant.load(rows), coordinator)

@@ -27,7 +27,7 @@ from qss_store.transactions.batch_positions import (
     without_writers,
 )
 from qss_store.transactions.commands import Abort, Stage
-from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
+from qss_store.transactions.commit_plan import Changes, CommitPlan, RowsByKey
 from qss_store.transactions.inputs import InputsRead
 from qss_store.transactions.losses import applied_batches, is_batch, losses_after, with_loss
 from qss_store.transactions.staged import (
@@ -72,7 +72,7 @@ class Participant:
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def load(cls, rows: Rows) -> "Participant":
+    def load(cls, rows: RowsByKey) -> "Participant":
         """The state that meta rows hold."""
         kept = rows.get(PARTICIPANT)
         state = ParticipantState() if kept is None else decode(kept, ParticipantState)

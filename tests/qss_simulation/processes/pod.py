@@ -158,11 +158,11 @@ class PodProcess:
             max_staleness_s=float(given["stale"][0]) if "stale" in given else None,
         )
         view = open_reading(self.pod, options, _FORMAT, partition, since).view
-        if wrong := wrong_index_rows(view.snapshot, self.pod.indexing, _TIME_BYTES):
+        if wrong := wrong_index_rows(view.rows, self.pod.indexing, _TIME_BYTES):
             raise HistoryError(f"partition {partition} has other index rows than rows: {wrong}")
         rows = [
             (key.decode(), value[_TIME_BYTES:].decode(), int.from_bytes(value[:_TIME_BYTES], "big"))
-            for key, value in view.snapshot.scan()
+            for key, value in view.rows.scan()
         ]
         shown = {"storeId": store_id, "sequence": view.sequence, "rows": rows}
         return msgspec.json.encode(shown)

@@ -7,8 +7,8 @@
 2. After each step the story checks that in-sync replicas hold durably what was acknowledged, and at
    the end that all replicas get equal.
 3. `nodes` has the machines, the messages, and `Guards`: the rules of the protocol that can be taken
-   out, each with the product's rule as its default. They are the rules of the model
-   `replication.pml`.
+   out, each with the product's rule as its default. `store-pod/docs/replication.md` tells the
+   protocol.
 4. `broken` has for each rule a wrong one in its place, and finds the first seed in which that
    shows.
 

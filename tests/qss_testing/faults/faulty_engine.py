@@ -112,8 +112,8 @@ class FaultyEngine:
     def check_rows(self, family: str, after: bytes | None) -> tuple[bytes | None, int]:
         return self.inner.check_rows(family, after)
 
-    def snapshot(self, family: str) -> FamilyView:
-        return self.inner.snapshot(family)
+    def view(self, family: str) -> FamilyView:
+        return self.inner.view(family)
 
     def families(self) -> frozenset[str]:
         return self.inner.families()

@@ -1,4 +1,4 @@
-"""Rules of batches that the simulation takes out, as `transactions.pml` has them.
+"""Rules of batches that the simulation takes out, each by itself.
 
 `make simulate PLANTED=1` takes each of them out, and a seed has to fail.
 """

@@ -1,4 +1,4 @@
-"""Rules of replicas and plans that the simulation takes out, as `replication.pml` has them.
+"""Rules of replicas and plans that the simulation takes out, each by itself.
 
 `make simulate PLANTED=1` takes each of them out, and a seed has to fail.
 """

@@ -177,7 +177,7 @@ class WriteCluster:
         """The rows that readers see in a partition, without timestamps."""
         view = self.replica(partition).view
         assert view is not None
-        return {key: value[8:] for key, value in view.snapshot.scan()}
+        return {key: value[8:] for key, value in view.rows.scan()}
 
     def staged(self) -> set[tuple[int, str]]:
         """(partition, chunk) of all staged chunks."""
@@ -377,7 +377,7 @@ def replica_of(cluster: WriteCluster, pod: int) -> Replica:
 def rows_of(replica: Replica) -> dict[bytes, bytes]:
     """The rows that readers of one replica see."""
     view = replica.view
-    return {} if view is None else {key: value[8:] for key, value in view.snapshot.scan()}
+    return {} if view is None else {key: value[8:] for key, value in view.rows.scan()}
 
 
 async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:

@@ -297,9 +297,9 @@ class Story:
             check_index(view, self.services.pod.indexing)
 
     def _rows_of(self, view: ReadView) -> dict[bytes, bytes]:
-        if isinstance(view.snapshot, VersionedView):
-            return stored_rows(view.snapshot)
-        return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}
+        if isinstance(view.rows, VersionedView):
+            return stored_rows(view.rows)
+        return {key: _value_of(view.format, row) for key, row in view.rows.scan()}
 
     def check_end(self) -> None:
         """All batches are applied once, and nothing else is left."""

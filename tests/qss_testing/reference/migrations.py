@@ -47,10 +47,10 @@ class FormatModel:
         """All ways of reading agree with each other and with the model."""
         view = shown(replica)
         assert view.format is self.format
-        rows = dict(view.snapshot.scan())
+        rows = dict(view.rows.scan())
         assert rows.keys() == self.rows.keys()
         assert all(row in self.shown(key) for key, row in rows.items())
-        check_reads(view.snapshot, rows)
+        check_reads(view.rows, rows)
         check_places(replica)
 
 

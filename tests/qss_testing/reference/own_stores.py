@@ -71,7 +71,7 @@ def _index_rows(indexing: Indexing, key: bytes, value: bytes) -> tuple[bytes, ..
 
 def check_index(view: ReadView, indexing: Indexing | None) -> None:
     """The index rows in this view fit its rows."""
-    snapshot = view.snapshot
+    snapshot = view.rows
     assert isinstance(snapshot, IndexedView)
     assert indexing is not None
     rows = [(key, decode_value(view.format, row)) for key, row in snapshot.scan()]

@@ -126,7 +126,7 @@ class CsvFile:
         try:
             return csv.open_csv(
                 pa.PythonFile(self._file, mode="r"),
-                # In one thread rows that are refused have their numbers.
+                # Only with one thread does Arrow tell the numbers of rows that it refuses.
                 csv.ReadOptions(use_threads=False, block_size=LINE_BYTES_MAX),
                 csv.ParseOptions(
                     delimiter=self._delimiter,

@@ -105,7 +105,7 @@ class Sampler:
         return known
 
     def _all_by_one(self, metadata: StoreMetadata) -> tuple[PodSample, ...] | None:
-        """All pods as one of them tells; None if it is too old to tell of others."""
+        """The status of all pods, as one pod tells it; None if its version tells its own alone."""
         told: StoreStatus
         try:
             path = _path("status", metadata)

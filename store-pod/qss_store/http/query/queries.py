@@ -205,7 +205,7 @@ def _with_key_partition(
 
 def _check_is_no_page(message: QueryRequest, name: str) -> None:
     if message.limit is not None or message.cursor is not None:
-        raise MalformedRequestError(f"{name} has no limit and no cursor")
+        raise MalformedRequestError(f"{name} answers no pages: leave out limit and cursor")
 
 
 def _check_one_of_both(options: ReadOptions) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
-from qss_core.model import PartitionId, StoreType
+from qss_core.model import StoreType
 from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.timed_parameters import (
     SESSION_KEY_PARAMETERS,
@@ -91,9 +91,7 @@ class TimedApi:
         parameters, options = asked(request.rel_url.raw_query_string, kind.key_parameters)
         if kind.exact & parameters.keys():
             return await self._points.answer(_point(request, kind, codec, parameters, options))
-        read, partition = _rows_of_key(kind, codec, key_text(request), parameters, options)
-        here = replace(options, partition=None, partitions=(partition,))
-        read = msgspec.structs.replace(read, options=here)
+        read = _rows_of_key(kind, codec, key_text(request), parameters, options)
         make_peer_request = peer_requests(request, parameters, is_of_key=True)
         return await self._scans.answer(request, read, make_peer_request)
 
@@ -112,10 +110,7 @@ class TimedApi:
         parameters, options = asked(query, kind.key_parameters)
         if kind.exact & parameters.keys():
             return None
-        read, partition = _rows_of_key(kind, codec, key, parameters, options)
-        here = replace(options, partition=None, partitions=(partition,))
-        read = msgspec.structs.replace(read, options=here)
-        return self._scans.read_at_once(read)
+        return self._scans.read_at_once(_rows_of_key(kind, codec, key, parameters, options))
 
     def of_keys_at_once(self, what: str, store: str, query: str) -> bytes | None:
         """The JSON of the rows of many keys; None if the ordinary way has to answer."""
@@ -137,12 +132,14 @@ class TimedApi:
 
 def _rows_of_key(
     kind: _Kind, codec: Codec, key: str, parameters: dict[str, str], options: ReadOptions
-) -> tuple[ReadRequest[TimedPlan], PartitionId]:
-    """The read of the rows of a key given as in a path, and the key's partition."""
+) -> ReadRequest[TimedPlan]:
+    """The read of the rows of a key given as in a path, from the key's partition."""
     row_key = key_of_text(key, codec)
     plan = kind.plan_many(parameters, codec, row_key)
     partition = partition_of_key(row_key, options.partition, codec)
-    return rows_request(codec, plan, options, parameters), partition
+    read = rows_request(codec, plan, options, parameters)
+    here = replace(options, partition=None, partitions=(partition,))
+    return msgspec.structs.replace(read, options=here)
 
 
 def _point(

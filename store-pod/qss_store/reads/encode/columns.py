@@ -113,7 +113,7 @@ class _Keys(NamedTuple):
     sequences: Numbers | None = None
 
 
-class _Rows(NamedTuple):
+class _SplitRows(NamedTuple):
     """Parts of rows; None if the format does not keep the part."""
 
     values: Parts
@@ -200,23 +200,23 @@ def _suffixes(
 # --- Rows
 
 
-def _plain_rows(rows: Sequence[bytes]) -> _Rows:
-    return _Rows(Parts.of(rows))
+def _plain_rows(rows: Sequence[bytes]) -> _SplitRows:
+    return _SplitRows(Parts.of(rows))
 
 
-def _timestamped_rows(rows: Sequence[bytes]) -> _Rows:
+def _timestamped_rows(rows: Sequence[bytes]) -> _SplitRows:
     whole = Parts.of(rows)
     timestamps = whole.cut(0, TIMESTAMP_BYTES).numbers(_TIMESTAMP)
     if timestamps is None:
         raise _refused(map(splitter_of(Format.Timestamped), rows))
-    return _Rows(whole.cut(TIMESTAMP_BYTES), timestamps.astype(np.int64))
+    return _SplitRows(whole.cut(TIMESTAMP_BYTES), timestamps.astype(np.int64))
 
 
-def _split(store_format: Format, rows: Sequence[bytes]) -> _Rows:
+def _split(store_format: Format, rows: Sequence[bytes]) -> _SplitRows:
     """Splits row by row, since headers have any size."""
     blocks, timestamps, values = zip(*map(splitter_of(store_format), rows), strict=True)
     has_timestamps = timestamps[0] is not None
-    return _Rows(
+    return _SplitRows(
         Parts.of(values), np.array(timestamps, np.int64) if has_timestamps else None, blocks
     )
 

@@ -164,7 +164,7 @@ def _plan_range(
     name = type(query).__name__
     has_times = query.time_from is not None or query.time_to is not None
     if has_times is (query.key is not None):
-        raise MalformedRequestError(f"{name} has a key, or timeFrom and timeTo")
+        raise MalformedRequestError(f"{name}: give key, or timeFrom and timeTo, not both")
     if has_times:
         _check_form(name, codec, StoreType.WINDOW, "timeFrom and timeTo")
         return _windows((None, None), *_times_of(query), _shape_of(query, codec))
@@ -207,7 +207,7 @@ def plan_session_query(query: SessionQuery, codec: Codec, times: Times) -> Timed
     """The plan of a SessionQuery, which Kafka does not have; it always answers rows."""
     check_type(codec, StoreType.SESSION)
     if query.key is not None and (query.key_from is not None or query.key_to is not None):
-        raise MalformedRequestError("SessionQuery has a key, or keyFrom and keyTo")
+        raise MalformedRequestError("SessionQuery: give key, or keyFrom and keyTo, not both")
     if query.key is not None:
         key = key_of_json(query.key, codec)
         keys: tuple[bytes | None, bytes | None] = (key, key)

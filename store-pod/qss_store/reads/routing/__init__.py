@@ -8,7 +8,7 @@
 3. A local replica is read through `admission.read`, and only there: it checks existence, role,
    state, staleness and bound in this order, which is part of the API. Then it calls the reader's
    function with the view. The function must take what it needs before it returns, for a commit
-   closes the view's snapshot.
+   closes the view.
 4. Another pod is asked by `peer_reads`, with the caller's own token, so that a pod lends nobody its
    rights. The request says `scope=local`: the other pod asks no third one.
 5. After a failure the router names the next replica, or the active that the error names. Failures

@@ -1,9 +1,9 @@
 """Decides whether a replica may answer a read, and from which state.
 
 The order of the checks is part of the API: the partition exists, the pod has it, the role, the
-state is open and not one of long ago, the staleness, the position bound. The bound is checked with
-`requireActive`, too (Kafka ignores it then), since a newly promoted active may not have applied all
-of its log.
+state is open and a standby has caught up with it, the staleness, the position bound. The bound is
+checked with `requireActive`, too (Kafka ignores it then), since a newly promoted active may not
+have applied all of its log.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def read(
 
     The rows have the format that the request was planned for. The state is not older than the
     sequence `since`, from which an earlier page came. `produce` takes what it needs of
-    `view.snapshot` before it returns: a commit closes the snapshot. Raises NotReadyError for
+    `view.rows` before it returns: a commit closes the view. Raises NotReadyError for
     uncommitted rows that `read_prepared` has to place first.
     """
     replica = pod.registry.local(partition)
@@ -116,7 +116,7 @@ def read(
 
 
 def _shown(replica: Replica) -> ReadView:
-    """The state that readers see. Raises NotReadyError where there is none, or one of long ago."""
+    """The state that readers see. Raises NotReadyError where it is missing or too old."""
     view, partition = replica.view, replica.partition
     if view is None:
         why = replica.failure.message if replica.failure else "it is being opened"

@@ -33,15 +33,15 @@ class IndexScan:
         metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`; call it without an await after the reading."""
-        snapshot = reading.view.snapshot
-        assert isinstance(snapshot, IndexedView), "the plan was made for a store with indexes"
+        view = reading.view.rows
+        assert isinstance(view, IndexedView), "the plan was made for a store with indexes"
         lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
         self._index = plan.index
         self._encoder = encoder
         self._write = make_row_writer(plan.codec, plan.shape)
         self._key_json = plan.codec.key.json_bytes
-        self._get = snapshot.rows.reader()
-        self._rows: Iterator[tuple[bytes, bytes]] = snapshot.index.scan(
+        self._get = view.rows.reader()
+        self._rows: Iterator[tuple[bytes, bytes]] = view.index.scan(
             lower=lower, upper=upper, reverse=plan.reverse
         )
         self.last_key = start.last_key

@@ -45,7 +45,7 @@ def open_scan(
 ) -> RowScan:
     """Opens the iterator after `start`.
 
-    Call it without an await after the reading was made: a commit closes the reading's snapshot.
+    Call it without an await after the reading was made: a commit closes the reading's view.
     """
     if isinstance(plan, IndexPlan):
         return IndexScan(reading, plan, start, encoder, metrics)

@@ -34,7 +34,7 @@ def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | Non
     """The key's row as JSON; None if the key is absent."""
     try:
         if isinstance(plan, PointPlan):
-            row = reading.view.snapshot.get(plan.key)
+            row = reading.view.rows.get(plan.key)
             return None if row is None else write(plan.key, row)
         found = find_version(versions_in(reading), plan.key, plan.as_of)
         return None if found is None else write(*found)
@@ -46,7 +46,7 @@ def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | N
     """The stored value of the key's row; None if the key is absent."""
     try:
         if isinstance(plan, PointPlan):
-            row = reading.view.snapshot.get(plan.key)
+            row = reading.view.rows.get(plan.key)
             return None if row is None else split(row)[2]
         found = find_version(versions_in(reading), plan.key, plan.as_of)
         return None if found is None else found[1]
@@ -77,7 +77,7 @@ def read_few(
     keys: list[bytes] = []
     rows: list[bytes] = []
     size = 0
-    found = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
+    found = reading.view.rows.scan(lower=lower, upper=upper, reverse=plan.reverse)
     for some in stretches_of(found, CHUNK_BYTES_MAX):
         keys += some.keys
         rows += some.rows
@@ -108,7 +108,7 @@ class KeyScan:
         self.last_key = start.last_key
         self.sequence: Sequence = reading.view.sequence
         self.rows_read = 0
-        rows = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
+        rows = reading.view.rows.scan(lower=lower, upper=upper, reverse=plan.reverse)
         # It reads one row ahead, so that a scan that stops at a limit knows whether rows are left.
         self._ahead: ReadAhead | None = ReadAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators

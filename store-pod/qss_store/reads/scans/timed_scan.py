@@ -29,7 +29,7 @@ def visible(reading: Reading, plan: TimedPlan) -> TimedPlan:
         has_history = is_kept(versions, plan.start_to)
         earliest = versions.history.earliest_visible if has_history else STILL_VALID
     else:
-        earliest = _snapshot(reading).earliest_visible
+        earliest = _rows(reading).earliest_visible
     return plan if earliest <= plan.earliest else replace(plan, earliest=earliest)
 
 
@@ -50,7 +50,7 @@ def open_rows(
     lower, upper = bounds_after(last_key, *bounds, reverse=plan.reverse)
     if lower is not None and upper is not None and lower >= upper:
         return iter(())
-    return _snapshot(reading).scan(
+    return _rows(reading).scan(
         lower=lower,
         upper=upper,
         reverse=plan.reverse,
@@ -60,8 +60,8 @@ def open_rows(
     )
 
 
-def _snapshot(reading: Reading) -> SegmentedView:
-    return cast(SegmentedView, reading.view.snapshot)
+def _rows(reading: Reading) -> SegmentedView:
+    return cast(SegmentedView, reading.view.rows)
 
 
 class TimedScan:

@@ -27,7 +27,7 @@ _split_latest = splitter_of(LATEST_FORMAT)
 
 def versions_in(reading: Reading) -> VersionedView:
     """The versions of a Versioned store's partition."""
-    return cast(VersionedView, reading.view.snapshot)
+    return cast(VersionedView, reading.view.rows)
 
 
 def find_version(versions: VersionedView, key: bytes, as_of: int | None) -> Row | None:

@@ -165,7 +165,7 @@ class ApplyLoop:
         """Writes the rows of a commit, with `batch`; returns the numbers of late rows."""
         parts, engine = self._parts, self._parts.engine
         if view := parts.views.view:
-            view.snapshot.pin()
+            view.rows.pin()
         families = parts.families_of(plan.data_generation)
         if plan.replaces:
             await drop_families(engine, families.of_generation(engine.families()))

@@ -252,7 +252,7 @@ class FollowerProgress:
         return left_s(self._lease, self._supporters(), self._now_s())
 
     def _supporters(self) -> Collection[Ordinal]:
-        """Learners that count are among them: the operator may have promoted them meanwhile."""
+        """The standbys, and the learners that count: they may be standbys of the next epoch."""
         followers, log = self._of_epoch(), self._changelog.log
         return log.counted.union(log.configuration.in_sync) & followers.keys()
 

@@ -103,7 +103,7 @@ class Snapshots:
         is_part = 0 < request.size <= _PART_BYTES_MAX and request.offset >= 0
         if not is_part or request.offset + request.size > end:
             raise MalformedRequestError(
-                "a part is of a file of the manifest, within its size, and has at most 8 MiB"
+                "ask for a part of a file of the manifest: within its size, of at most 8 MiB"
             )
 
     async def part(self, request: SnapshotPartRequest) -> AsyncGenerator[memoryview, None]:

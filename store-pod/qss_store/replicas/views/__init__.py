@@ -1,6 +1,6 @@
 """The states that readers of one replica get.
 
-1. After each commit the apply loop calls `view_maker`. It takes a snapshot of the families of the
+1. After each commit the apply loop calls `view_maker`. It takes a view of the families of the
    present data generation, and makes a `ReadView` with position, sequence and stream time.
 2. `current_view` publishes the view, closes the one before, and wakes the requests that wait for a
    batch. Readers get it by `reads.routing.admission`.

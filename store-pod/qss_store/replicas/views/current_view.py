@@ -20,7 +20,7 @@ class CurrentView:
         """Publishes another view, and closes the view before."""
         shown, self.view = self.view, view
         if shown:
-            shown.snapshot.close()
+            shown.rows.close()
         self.wake()
 
     def wake(self) -> None:
@@ -50,6 +50,6 @@ class CurrentView:
         """Closes the view, and ends all waits."""
         self._is_closed = True
         if self.view:
-            self.view.snapshot.close()
+            self.view.rows.close()
             self.view = None
         self.wake()

@@ -221,9 +221,9 @@ class UncommittedRows:
     def _over(self, view: ReadView, made: _Made) -> ReadView:
         offsets = ",".join(str(chunk.offset) for chunk in made.state.chunks)
         told = f"{len(made.state.chunks)}-{crc32(offsets.encode()):08x}"
-        return view.over(self._snapshot(view.snapshot, made), made.clocks.stream_time, told)
+        return view.over(self._overlaid(view.rows, made), made.clocks.stream_time, told)
 
-    def _snapshot(self, rows: FamilyView, made: _Made) -> FamilyView:
+    def _overlaid(self, rows: FamilyView, made: _Made) -> FamilyView:
         families = self._views.families
         segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
         others = made.rows.get(families.name, NO_ROWS)
@@ -250,16 +250,16 @@ class _Beneath:
         return {*self._committed(), *self._below, *self._puts}
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        return self.snapshot(family).get(key)
+        return self.view(family).get(key)
 
-    def snapshot(self, family: str) -> FamilyView:
+    def view(self, family: str) -> FamilyView:
         below = OverlaidView(self._committed().get(family), self._below.get(family, NO_ROWS))
         return OverlaidView(below, self._puts.get(family, NO_ROWS))
 
     def _committed(self) -> dict[str, FamilyView]:
         view = self._views.view  # Read each time: a move of rows publishes another view.
         assert view is not None, "there is a committed state"
-        families, rows = self._views.families, view.snapshot
+        families, rows = self._views.families, view.rows
         if not isinstance(rows, VersionedView):
             return {families.name: rows}
         segments = rows.history.segments.items()

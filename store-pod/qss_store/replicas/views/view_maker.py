@@ -48,7 +48,7 @@ class ViewMaker:
         self._generation = participant.data_generation
         self._shown.put(
             ReadView.of(
-                self._snapshot(participant.stream_time),
+                self._rows(participant.stream_time),
                 store_format=self.families.format,
                 applied=applied,
                 sequence=participant.sequence,
@@ -60,7 +60,7 @@ class ViewMaker:
     def show_again(self) -> None:
         """Publishes the view again after rows moved between families."""
         if view := self.view:
-            rows = self._snapshot(view.stream_time)
+            rows = self._rows(view.stream_time)
             self._shown.put(view.with_rows(rows, self.families.format))
 
     def approximate_count(self) -> int:
@@ -69,6 +69,6 @@ class ViewMaker:
             return 0
         return self.families.approximate_count(self._engine, self.view.stream_time)
 
-    def _snapshot(self, stream_time: int) -> FamilyView:
+    def _rows(self, stream_time: int) -> FamilyView:
         moved = self._migration.moved_below
-        return self.families.snapshot(self._engine, stream_time, moved)
+        return self.families.view(self._engine, stream_time, moved)

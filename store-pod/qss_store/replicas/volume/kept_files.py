@@ -72,9 +72,9 @@ class Volume:
     def keep_owner(self, pod: Ordinal, *, is_sure: bool) -> None:
         """Keeps the pod that a volume is of; a full volume does without it.
 
-        An older database that the pod itself made is sure, and so is one whose loss was accepted:
-        both change the owner that the volume names. A pod may begin a new one on the volume of
-        another pod.
+        is_sure: whether the pod may take the volume from the owner that it names: it holds an
+            older database that the pod itself made, or a person accepted the loss. A new database
+            alone proves nothing, since a pod may begin one on the volume of another pod.
         """
         kept = owner_of(self.path)
         if kept == pod or (kept is not None and not is_sure):

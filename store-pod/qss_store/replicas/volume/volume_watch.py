@@ -37,7 +37,7 @@ class _Refused(NamedTuple):
     at_s: float
 
     def bytes_at(self, now_s: float, told_s: float) -> int:
-        """Its bytes for so many seconds; 0 after that."""
+        """The bytes that it needed, until `told_s` seconds have passed; then 0."""
         return self.needed_bytes if now_s - self.at_s < told_s else 0
 
 

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _STATE = b"index"
 _DISK_FULL_RETRY_S = 1.0
 _ROWS = "rows-"
-_Rows = list[tuple[bytes, bytes]]
+_KeysAndRows = list[tuple[bytes, bytes]]
 
 
 class _State(Wire, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class IndexBuild:
     ) -> None:
         """Builds the missing index rows, a few rows each time that it holds `gate`.
 
-        `moved` is as for `ColumnFamilies.snapshot`. On a full disk it calls `stalled`, and tries
+        `moved` is as for `ColumnFamilies.view`. On a full disk it calls `stalled`, and tries
         again. Raises StoreTypeFailedError for a row that the type refuses; finished rows stay.
         """
         while not self.is_done:
@@ -86,7 +86,7 @@ class IndexBuild:
         name = f"{families.indexing.name} (version {families.indexing.version})"
         told = "partition %s: the indexes of store type %s are being made"
         _LOG.info(told, self._partition, name)
-        rows = families.snapshot(self._engine, -1, moved)
+        rows = families.view(self._engine, -1, moved)
         try:
             for some in _portions(rows, self._below, self._limits):
                 async with gate:
@@ -103,7 +103,7 @@ class IndexBuild:
         assert self._state is not None, "it has begun"
         return self._state.below or b""
 
-    def _make(self, families: ColumnFamilies, rows: _Rows) -> None:
+    def _make(self, families: ColumnFamilies, rows: _KeysAndRows) -> None:
         assert families.indexing is not None
         assert families.index is not None
         made: dict[bytes, bytes | None] = {}
@@ -131,7 +131,7 @@ class IndexBuild:
         return IndexReport(rows_done=self._rows, rows_left=max(0, everything - self._rows))
 
 
-def _portions(rows: FamilyView, below: bytes, limits: SliceLimits) -> Iterator[_Rows]:
+def _portions(rows: FamilyView, below: bytes, limits: SliceLimits) -> Iterator[_KeysAndRows]:
     """The rows from a key on, in portions within the limits."""
     left = rows.scan(lower=below or None)
     while some := [*islice(left, limits.rows)]:

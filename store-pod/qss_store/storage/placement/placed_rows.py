@@ -41,7 +41,7 @@ class Present(Protocol):
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value of a key, or None."""
 
-    def snapshot(self, family: str) -> FamilyView:
+    def view(self, family: str) -> FamilyView:
         """A family's rows at this moment; the caller closes the view."""
 
 

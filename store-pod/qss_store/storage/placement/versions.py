@@ -75,7 +75,7 @@ class InVersions:
         puts: defaultdict[bytes, dict[int, bytes | None]] = defaultdict(dict)
         for key, value, time in zip(keys, values, places.tolist(), strict=True):
             puts[key][time] = value
-        rows = _Rows(self._families.name)
+        rows = _PlacedVersions(self._families.name)
         present = _Versions(self._present, self._families, self._stream_time)
         try:
             for (key, of_key), latest in zip(puts.items(), present.latest([*puts]), strict=True):
@@ -85,7 +85,7 @@ class InVersions:
             present.close()
         return rows.parts()
 
-    def _add(self, rows: "_Rows", key: bytes, change: Change) -> None:
+    def _add(self, rows: "_PlacedVersions", key: bytes, change: Change) -> None:
         for valid_from, valid_to, value in change.history:
             row_key = encode_version_key(key, valid_from, valid_to)
             rows.add(self._name_of(self._home_of(valid_to)), row_key, value)
@@ -105,7 +105,7 @@ class InVersions:
         return segment if segment <= self._last_before else max(segment, self._first_after)
 
 
-class _Rows:
+class _PlacedVersions:
     """Rows by family, in the order of their addition."""
 
     def __init__(self, first: str) -> None:
@@ -126,9 +126,9 @@ class _Versions:
     """The versions of a partition at one moment, in all families that a commit may read."""
 
     def __init__(self, present: Present, families: ColumnFamilies, stream_time: int) -> None:
-        self._latest = present.snapshot(families.name)
+        self._latest = present.view(families.name)
         self._history: list[FamilyView] = [
-            present.snapshot(name) for _, name in sorted(families.segments_in(present.families()))
+            present.view(name) for _, name in sorted(families.segments_in(present.families()))
         ]
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
 
@@ -148,5 +148,5 @@ class _Versions:
                     yield Replaced(valid_from, valid_to, value)
 
     def close(self) -> None:
-        for snapshot in (self._latest, *self._history):
-            snapshot.close()
+        for view in (self._latest, *self._history):
+            view.close()

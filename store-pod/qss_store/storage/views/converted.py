@@ -34,7 +34,7 @@ class ConvertedView:
         self._newer = newer
         # Each older family, converted, with the key below which it has no rows left.
         self._older = [
-            (ConvertedSnapshot(one.rows, converter_of(one.format, written)), one.moved_below)
+            (ConvertedRows(one.rows, converter_of(one.format, written)), one.moved_below)
             for one in older
         ]
         self._owned = (newer, *(one.rows for one in older))
@@ -78,8 +78,8 @@ class ConvertedView:
 
     def pin(self) -> None:
         """Fixes the rows of all families."""
-        for snapshot in self._owned:
-            snapshot.pin()
+        for view in self._owned:
+            view.pin()
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
@@ -95,11 +95,11 @@ class ConvertedView:
 
     def close(self) -> None:
         """Closes all views; a scan that still runs keeps its own hold on the rows."""
-        for snapshot in self._owned:
-            snapshot.close()
+        for view in self._owned:
+            view.close()
 
 
-class ConvertedSnapshot:
+class ConvertedRows:
     """A FamilyView that converts the rows of another view, which its owner closes.
 
     A read raises StoreError for a row that does not have the format to convert from.

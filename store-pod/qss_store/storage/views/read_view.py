@@ -6,7 +6,7 @@ from qss_core.formats.values import Format, converter_of
 from qss_core.model import Offset, Sequence
 from qss_core.positions import Position, encode_token
 from qss_store.storage.engine import FamilyView
-from qss_store.storage.views.converted import ConvertedSnapshot
+from qss_store.storage.views.converted import ConvertedRows
 from qss_store.storage.views.indexed import IndexedView
 from qss_store.storage.views.segmented import SegmentedView
 
@@ -15,7 +15,7 @@ from qss_store.storage.views.segmented import SegmentedView
 class ReadView:
     """A state of a partition. A replica replaces its view at each commit."""
 
-    snapshot: FamilyView
+    rows: FamilyView
     format: Format
     applied: Offset  # All entries with smaller offsets were applied.
     sequence: Sequence
@@ -27,7 +27,7 @@ class ReadView:
     @classmethod
     def of(
         cls,
-        snapshot: FamilyView,
+        rows: FamilyView,
         *,
         store_format: Format,
         applied: Offset,
@@ -40,17 +40,17 @@ class ReadView:
         Each view has its own token object, by which caches recognize the view.
         """
         token = encode_token(position)
-        return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
+        return cls(rows, store_format, applied, sequence, position, token, stream_time)
 
-    def over(self, snapshot: FamilyView, stream_time: int, staged: str) -> "ReadView":
+    def over(self, rows: FamilyView, stream_time: int, staged: str) -> "ReadView":
         """This state with staged rows over it; sequence and position do not change."""
-        made = self.with_rows(snapshot, self.format)
+        made = self.with_rows(rows, self.format)
         return replace(made, stream_time=stream_time, staged=staged)
 
-    def with_rows(self, snapshot: FamilyView, store_format: Format) -> "ReadView":
+    def with_rows(self, rows: FamilyView, store_format: Format) -> "ReadView":
         """The same state, with rows at another place or in another format."""
         made = ReadView.of(
-            snapshot,
+            rows,
             store_format=store_format,
             applied=self.applied,
             sequence=self.sequence,
@@ -61,10 +61,10 @@ class ReadView:
 
     def shown_in(self, wanted: Format) -> "ReadView":
         """The same state in another format, for a request that was planned in that format."""
-        convert, rows = converter_of(self.format, wanted), self.snapshot
+        convert, rows = converter_of(self.format, wanted), self.rows
         if isinstance(rows, IndexedView):
-            shown = IndexedView(ConvertedSnapshot(rows.rows, convert), rows.index)
+            shown = IndexedView(ConvertedRows(rows.rows, convert), rows.index)
             return self.with_rows(shown, wanted)
         if isinstance(rows, SegmentedView):
             return self.with_rows(rows.converted(convert), wanted)
-        return self.with_rows(ConvertedSnapshot(rows, convert), wanted)
+        return self.with_rows(ConvertedRows(rows, convert), wanted)

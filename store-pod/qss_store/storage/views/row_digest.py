@@ -39,7 +39,7 @@ class RowsDigest(NamedTuple):
 
 def parts_of(view: ReadView) -> tuple[FamilyView, ...]:
     """The parts whose rows are in one order of keys: of a Versioned store also the history."""
-    rows = view.snapshot
+    rows = view.rows
     return (rows.latest, rows.history) if isinstance(rows, VersionedView) else (rows,)
 
 
@@ -53,10 +53,10 @@ def digest_next(view: ReadView, part: int, after: bytes | None) -> RowsDigest:
 def digest_between(
     view: ReadView, part: int, after: bytes | None, last_key: bytes | None, count: int
 ) -> bytes | None:
-    """The digest of the rows of a part behind a key up to another one (None: to the end).
+    """The digest of the rows of a part from behind `after` up to `last_key` (None: to the end).
 
-    Where there are more than `count` rows, the digest is another one than that of `count` rows.
-    None where too many rows, or too large ones, are hidden between them.
+    `count` rows are expected: more rows give another digest. Returns None where the part has so
+    many other rows in between, or so large ones, that reading them takes too long.
     """
     upper = None if last_key is None else last_key + b"\x00"
     limits = count + 1, _BYTES_BETWEEN_MAX, _LOOKED_BETWEEN_MAX

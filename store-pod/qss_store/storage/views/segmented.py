@@ -14,7 +14,7 @@ from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.formats.values import RowConverter
 from qss_store.storage.engine import FamilyView, Get
 from qss_store.storage.stretches import Row
-from qss_store.storage.views.converted import ConvertedSnapshot
+from qss_store.storage.views.converted import ConvertedRows
 from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView, SortedRows
 
 _ROW_KEY = itemgetter(0)
@@ -28,12 +28,12 @@ class SegmentedView:
     """
 
     def __init__(
-        self, segments: Segments, snapshots: Mapping[int, FamilyView], stream_time: int
+        self, segments: Segments, views: Mapping[int, FamilyView], stream_time: int
     ) -> None:
-        """Owns `snapshots`, by segment id; `stream_time` is that of the moment."""
+        """Owns `views`, by segment id; `stream_time` is that of the moment."""
         self._segments = segments
         self._stream_time = stream_time
-        self._snapshots = {number: snapshots[number] for number in sorted(snapshots)}
+        self._views = {number: views[number] for number in sorted(views)}
         self._interval_ms = segments.interval_ms
         self._earliest = segments.earliest_visible(stream_time)
 
@@ -44,8 +44,8 @@ class SegmentedView:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a row key, or None; also None if retention hides it."""
-        snapshot = self._home_of(key)
-        return None if snapshot is None else snapshot.get(key)
+        view = self._home_of(key)
+        return None if view is None else view.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         by_segment: dict[int, tuple[FamilyView, list[int]]] = {}
@@ -61,30 +61,28 @@ class SegmentedView:
 
     def _home_of(self, key: bytes) -> FamilyView | None:
         time = self._segments.time_of(key)
-        return None if time < self._earliest else self._snapshots.get(time // self._interval_ms)
+        return None if time < self._earliest else self._views.get(time // self._interval_ms)
 
     def converted(self, convert: RowConverter) -> "SegmentedView":
         """The same rows in another format; it owns nothing."""
-        snapshots = {
-            number: ConvertedSnapshot(rows, convert) for number, rows in self._snapshots.items()
-        }
-        return SegmentedView(self._segments, snapshots, self._stream_time)
+        views = {number: ConvertedRows(rows, convert) for number, rows in self._views.items()}
+        return SegmentedView(self._segments, views, self._stream_time)
 
     def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedView":
         """A view at a later stream time, with the newer rows of `above` in place of older ones.
 
-        `above` has rows by the number of their segment. The view owns none of its snapshots."""
+        `above` has rows by the number of their segment. The view owns none of its views."""
         first = self._segments.first_live(stream_time)
-        snapshots = {
-            number: OverlaidView(self._snapshots.get(number), above.get(number, NO_ROWS))
-            for number in {*self._snapshots, *above}
+        views = {
+            number: OverlaidView(self._views.get(number), above.get(number, NO_ROWS))
+            for number in {*self._views, *above}
             if number >= first
         }
-        return SegmentedView(self._segments, snapshots, stream_time)
+        return SegmentedView(self._segments, views, stream_time)
 
     def reader(self) -> Get:
         """A function that gets rows of this moment, also after `close`."""
-        readers = {id(one): one.reader() for one in self._snapshots.values()}
+        readers = {id(one): one.reader() for one in self._views.values()}
 
         def get(key: bytes) -> bytes | None:
             home = self._home_of(key)
@@ -94,12 +92,12 @@ class SegmentedView:
 
     @property
     def segments(self) -> Mapping[int, FamilyView]:
-        return self._snapshots
+        return self._views
 
     def pin(self) -> None:
         """Fixes the rows of all segments."""
-        for snapshot in self._snapshots.values():
-            snapshot.pin()
+        for view in self._views.values():
+            view.pin()
 
     def scan(
         self,
@@ -115,16 +113,16 @@ class SegmentedView:
 
         Without `exact` it returns all rows of the segments with such times, hidden ones too: the
         caller drops them, and can count the dropped rows between two wanted ones. Segments without
-        such times are not opened. As for every snapshot, the scan keeps its own hold on the rows,
+        such times are not opened. As for every view, the scan keeps its own hold on the rows,
         and scans may be read in turns.
         """
         first = self._earliest if earliest is None else max(earliest, self._earliest)
         last = TIME_MAX if latest is None else latest
         scans = [
             self._within(number, rows, first, last) if exact else rows
-            for number, snapshot in self._snapshots.items()
+            for number, view in self._views.items()
             if first <= last and self._overlaps(number, first, last)
-            for rows in [snapshot.scan(lower=lower, upper=upper, reverse=reverse)]
+            for rows in [view.scan(lower=lower, upper=upper, reverse=reverse)]
         ]
         if len(scans) == 1:
             return scans[0]
@@ -149,5 +147,5 @@ class SegmentedView:
 
     def close(self) -> None:
         """Releases the state; a running scan keeps its own hold."""
-        for snapshot in self._snapshots.values():
-            snapshot.close()
+        for view in self._views.values():
+            view.close()

@@ -273,7 +273,7 @@ def test_a_store_of_a_users_own_type_names_it_and_what_it_is_given() -> None:
     with pytest.raises(MalformedRequestError, match="needs the block custom"):
         definition_of(StoreName("a"), StoreId("b"), decode_spec({**MINIMAL, "store": rows}))
     for change in ({"custom_name": None}, {"type": StoreType.KEY_VALUE}):
-        with pytest.raises(MalformedRequestError, match="has a custom name"):
+        with pytest.raises(MalformedRequestError, match="needs a custom name"):
             msgspec.structs.replace(definition, **change)
 
 

@@ -228,7 +228,7 @@ def test_ready_pods_that_the_operator_does_not_reach_are_restarted() -> None:
 
 
 def silent_step(world: World, *silent: int) -> list[int]:
-    """As `next_step`, with Ready pods that have not answered the operator for a minute."""
+    """The pods restarted next, where Ready ones have not answered the operator for a minute."""
     seen = world.observation()
     ready = tuple(changed(pod, is_ready=True) for pod in seen.cluster.pods)
     reports = {pod: report for pod, report in seen.reports.items() if pod not in silent}

@@ -20,7 +20,7 @@ ABORT = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))
 
 def keys(replica: Replica) -> list[bytes]:
     assert replica.view is not None
-    return [key for key, _ in replica.view.snapshot.scan()]
+    return [key for key, _ in replica.view.rows.scan()]
 
 
 async def test_an_entry_is_applied_once_it_is_durable() -> None:

@@ -21,7 +21,7 @@ FOR_EVER = 1_000_000
 def shown_keys(replica: Replica) -> list[bytes]:
     """The keys that readers see."""
     assert replica.view is not None
-    return [key for key, _ in replica.view.snapshot.scan()]
+    return [key for key, _ in replica.view.rows.scan()]
 
 
 async def take_format(replica: Replica) -> None:

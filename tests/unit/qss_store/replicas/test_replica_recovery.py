@@ -70,5 +70,5 @@ async def crashed_engine() -> JournaledEngine:
 def check(replica: Replica) -> None:
     assert replica.view is not None
     assert replica.view.applied == replica.log.applied == replica.log.end
-    keys = [key for key, _ in replica.view.snapshot.scan()]
+    keys = [key for key, _ in replica.view.rows.scan()]
     assert keys == [row.key for row in ROWS]

@@ -12,7 +12,7 @@ def test_files_can_be_opened_again_while_somebody_holds_the_closed_engine(tmp_pa
     budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
     closed = RocksDbEngine(tmp_path, budget)
     closed.create_family("rows")
-    snapshot = closed.snapshot("rows")
+    snapshot = closed.view("rows")
     snapshot.close()
     closed.close()
     again = RocksDbEngine(tmp_path, budget)

@@ -33,7 +33,7 @@ def test_a_scan_over_a_damaged_block_fails(
     data[len(data) // 2] ^= 0xFF
     largest.write_bytes(data)
     engine = RocksDbEngine(tmp_path, budget)
-    snapshot = engine.snapshot("rows")
+    snapshot = engine.view("rows")
     if not is_newest:
         snapshot.pin()
     rows = snapshot.scan(reverse=reverse)
