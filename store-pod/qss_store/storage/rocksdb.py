@@ -33,7 +33,7 @@ from qss_store.storage.database_files import (
     make_directory,
     newest_log,
 )
-from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get, SyncedFiles
+from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get, PassingError, SyncedFiles
 from qss_store.storage.free_space import Room, no_room_to_open
 from qss_store.storage.rocksdb_iterators import (
     Held,
@@ -246,6 +246,7 @@ class RocksDbEngine:
                 column_families={name: self._options(name) for name in named},
             )
             self.column_families = {name: self._db.get_column_family(name) for name in named}
+            self._half_dropped = set[str]()  # Families whose drop has failed.
             self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         except Exception as error:
             failure = translated(error)
@@ -318,22 +319,29 @@ class RocksDbEngine:
                 family, self._options(family)
             )
         except Exception as error:
+            if family in self._half_dropped:
+                told = f"a drop of {family} has failed: the database is being opened again"
+                raise PassingError(told) from error
             raise translated(error) from error
+        self._half_dropped.discard(family)
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
         """Drops a family and its rows; releases the interpreter's lock.
 
-        A family that could not be dropped, as on a full volume, stays and can be dropped later.
+        Raises DiskFullError before it changes anything where even that has no room. A drop that
+        fails later may be on the disk or not, and RocksDB has forgotten the name: the family is
+        named no more, and what is left of it is dropped when the database is opened again.
         """
-        rows, handle = self.column_families.pop(family, None), self._handles.pop(family, None)
-        if rows is None or handle is None:
+        if family not in self.column_families:
             return
+        self._budget.room.check(self._path, 0, makes_room=True)
+        rows, handle = self.column_families.pop(family), self._handles.pop(family)
         with self._syncing:
             try:
                 self._db.drop_column_family(family)
             except Exception as error:
-                self.column_families[family], self._handles[family] = rows, handle
+                self._half_dropped.add(family)
                 del rows, handle  # Who keeps the error would keep the files' lock with them.
                 raise translated(error) from error
 

@@ -78,12 +78,28 @@ VOLUME_PLANTS = (
         "::test_a_report_without_an_assignment_does_not_look_at_the_volume",
     ),
     Plant.of(
-        "a column family is forgotten that could not be dropped",
+        "a column family is named still whose drop has failed",
         f"{_STORE}/storage/rocksdb.py",
+        "                self._half_dropped.add(family)\n",
         "                self.column_families[family], self._handles[family] = rows, handle\n",
-        "                pass\n",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
-        "::test_a_family_that_could_not_be_dropped_is_dropped_later",
+        "::test_a_database_goes_on_after_a_drop_whose_options_could_not_be_written",
+    ),
+    Plant.of(
+        "a family whose drop has failed is refused for good",
+        f"{_STORE}/storage/rocksdb.py",
+        "            if family in self._half_dropped:\n",
+        "            if False:\n",
+        "tests/unit/qss_store/storage/test_rocksdb_drop.py"
+        "::test_a_family_whose_drop_has_failed_asks_for_another_opening",
+    ),
+    Plant.of(
+        "a family is dropped on a volume without room",
+        f"{_STORE}/storage/rocksdb.py",
+        "        self._budget.room.check(self._path, 0, makes_room=True)\n        rows, handle",
+        "        rows, handle",
+        "tests/unit/qss_store/storage/test_rocksdb_drop.py"
+        "::test_a_family_is_not_dropped_where_the_volume_has_no_room",
     ),
 )
 
