@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qss_core.errors import StaleEpochError
-from qss_core.model import Epoch, PartitionId, StoreAssignment
+from qss_core.errors import NotReadyError, StaleEpochError
+from qss_core.model import Epoch, Ordinal, PartitionId, PodName, StoreAssignment
 from qss_store.storage.engine import Engine
 from qss_testing.pods.stores import configuration, open_memory
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
@@ -95,3 +95,27 @@ async def test_open_replicas_take_a_newer_epoch_while_a_database_is_made(tmp_pat
         await newer
         assert epochs_of(cluster) == dict.fromkeys([_NEW, *held], Epoch(3))
         assert pod.registry.placed() == grown(3).plain
+
+
+async def test_a_pod_that_the_waiting_assignment_adds_is_known_later(tmp_path: Path) -> None:
+    """A writer's commit got a final error, where the partition's new active was such a pod."""
+    opening = Held()
+    standing = [configuration(number, 0, epoch=2, standbys=[1]) for number in range(1, 4)]
+    async with write_cluster(tmp_path, open_engine=opening) as cluster:
+        pod = cluster.pods[1].pod
+        await cluster.assign([configuration(0, 0, epoch=2), *standing])
+        learning = configuration(0, 0, epoch=3, learners=[1])
+        earlier = replace(cluster.assignment, partitions=(learning, *standing))
+        added = replace(cluster.assignment.pods[1], ordinal=Ordinal(2), name=PodName("words-2"))
+        moved = tuple(configuration(number, 2, epoch=4, standbys=[1]) for number in range(1, 4))
+        newer = replace(earlier, partitions=(learning, *moved), pods=(*earlier.pods, added))
+
+        tasks = [asyncio.create_task(pod.assign(earlier))]
+        await wait_until_async(opening.begun.is_set)
+        tasks.append(asyncio.create_task(pod.assign(newer)))
+        await wait_until_async(lambda: pod.registry.configuration(1).active == added.ordinal)
+        with pytest.raises(NotReadyError, match="address of pod 2"):
+            pod.registry.address(added.ordinal)
+        opening.go_on.set()
+        await asyncio.gather(*tasks)
+        assert pod.registry.address(added.ordinal).name == added.name

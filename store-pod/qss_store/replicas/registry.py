@@ -169,7 +169,7 @@ class Registry:
         """The address of a pod of this store."""
         found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
         if found is None:
-            raise StoreError(f"the assignment has no address of pod {ordinal}")
+            raise NotReadyError(f"this pod does not know the address of pod {ordinal} yet")
         return found
 
     def local(self, partition: int, commits: Sequence = NO_SEQUENCE) -> Replica:
