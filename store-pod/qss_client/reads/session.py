@@ -8,6 +8,7 @@ from qss_client.reads.requests import HttpRequest
 from qss_client.reads.routing.attempt import Attempt
 from qss_client.reads.routing.known_pods import KnownPods
 from qss_client.reads.routing.replica_choice import choices_of, newer_of
+from qss_core.model import StoreId
 from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire.messages import StoreMetadata
 
@@ -30,16 +31,29 @@ class SessionState:
     _asked: int = 0
     _discoveries: int = 0
 
-    def learn(self, found: StoreMetadata) -> None:
+    @property
+    def store_id(self) -> StoreId | None:
+        """The id of the store that the routes are of; None before they are known."""
+        return self.metadata.definition.store_id if self.metadata else None
+
+    def learn(self, found: StoreMetadata, asked_of: StoreId | None) -> None:
         """Keeps the metadata that a pod tells of the store; newer routes stay.
 
         It drops the position of a store that was deleted: the one of its name may never reach it.
+
+        asked_of: `store_id` as it was when the pod was asked. Where another one was learned since,
+            metadata of any but that one come too late.
         """
         with self.turn:
-            known = self.metadata
-            if known is not None and found.definition.store_id != known.definition.store_id:
+            known, told = self.metadata, found.definition.store_id
+            if known is None:
+                self.metadata = found
+                return
+            if told != self.store_id:
+                if self.store_id != asked_of:
+                    return
                 self.position = Position.empty()
-            self.metadata = found if known is None else newer_of(known, found)
+            self.metadata = newer_of(known, found)
 
     def discovery_urls(self, now_s: float) -> list[str]:
         """The URLs for discovery: first the known pods, then the given addresses.

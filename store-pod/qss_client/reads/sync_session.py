@@ -110,10 +110,19 @@ class Session:
         while True:
             if failure is not None and (retrier.after(failure)).refresh:
                 self._discover(retrier, failure)
+            asked_of = self.state.store_id
             try:
-                return self._ask_in_turn(request, retrier)
+                answer = self._ask_in_turn(request, retrier)
             except StoreError as error:
                 failure = named_by_partition(error, request)
+            else:
+                failure = None
+            # The store may have been made again meanwhile: this may be a late answer of the one
+            # before, whose position the new one may never reach.
+            if self.state.store_id != asked_of:
+                failure = None
+            elif failure is None:
+                return answer
 
     def _ask_in_turn(self, request: HttpRequest, retrier: Retrier) -> HttpAnswer:
         """Asks the pods that may answer, one after the other while none gives an answer."""
@@ -144,10 +153,10 @@ class Session:
 
     def _refresh(self, base: str) -> bool:
         """Takes newer routes from a pod; returns whether it has answered at once."""
-        url = self.state.discovery_url(base)
+        url, asked_of = self.state.discovery_url(base), self.state.store_id
         try:
             answer = self._http.request("GET", url, timeout_s=_AT_ONCE_S)
-            self.state.learn(decode(answer.body, StoreMetadata))
+            self.state.learn(decode(answer.body, StoreMetadata), asked_of)
         except StoreError:
             return False
         return True
@@ -159,15 +168,17 @@ class Session:
     def _discover(self, retrier: Retrier, reason: StoreError | None = None) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers.
 
-        Warnings tell of the `reason` for which routes are looked for, if there is one.
+        Warnings tell of the `reason` for which routes are looked for, if there is one. A pod that
+        is behind has just answered, so nothing silent holds its request up: each pod is asked once,
+        and the request goes on with the routes that are known.
         """
         is_first = self.state.metadata is None
+        is_behind = isinstance(reason, NotUpToBoundError)
         while True:
             failures: list[StoreError] = []
             urls = self.state.discovery_urls(retrier.now_s)
             for number, url in enumerate(urls):
-                # A pod that is behind has just answered: none that is silent holds the request up.
-                is_behind = isinstance(reason, NotUpToBoundError)
+                asked_of = self.state.store_id
                 timeout_s = _AT_ONCE_S if is_behind else _DISCOVERY_S
                 if is_first:
                     left = len(urls) - number
@@ -179,11 +190,13 @@ class Session:
                 except StoreError as error:
                     failures.append(error)
                 else:
-                    self.state.learn(decode(answer.body, StoreMetadata))
+                    self.state.learn(decode(answer.body, StoreMetadata), asked_of)
                     return
             # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
+            if is_behind:
+                return
             if is_first:
                 failure = no_answer(self.state.store, failures)
                 retrier.after(failure, self._limits.of_first_contact(failures))

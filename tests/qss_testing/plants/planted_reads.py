@@ -8,10 +8,32 @@ from qss_testing.plants.planted import Plant, run
 
 _CLIENT = "store-pod/qss_client"
 _SESSION = "tests/unit/qss_client/reads/test_session.py"
+_RUNS = "tests/unit/qss_client/reads/test_sync_session.py"
 _SCANS = "store-pod/qss_store/reads"
 _ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        return "
 
 READ_PLANTS = (
+    Plant.of(
+        "a request behind its bound is not asked again where no pod tells routes",
+        f"{_CLIENT}/reads/sync_session.py",
+        "            if is_behind:\n",
+        "            if False:\n",
+        f"{_RUNS}::test_a_request_behind_its_bound_is_asked_again_where_no_pod_tells_routes",
+    ),
+    Plant.of(
+        "a late answer of a store that was made again is taken",
+        f"{_CLIENT}/reads/sync_session.py",
+        "            if self.state.store_id != asked_of:\n",
+        "            if False:\n",
+        f"{_RUNS}::test_a_late_answer_of_a_store_that_was_made_again_is_not_taken",
+    ),
+    Plant.of(
+        "late metadata of a store that was made again are taken",
+        f"{_CLIENT}/reads/session.py",
+        "                if self.store_id != asked_of:\n",
+        "                if False:\n",
+        f"{_RUNS}::test_late_metadata_of_a_store_that_was_made_again_are_not_taken",
+    ),
     Plant.of(
         "of the answers of two threads the older position stays",
         f"{_CLIENT}/reads/session.py",

@@ -121,10 +121,10 @@ def test_the_position_of_a_store_that_was_deleted_bounds_no_request(
 ) -> None:
     """A store that was made again under its name may never reach it."""
     state.saw(SEEN)
-    state.learn(cluster.metadata)
+    state.learn(cluster.metadata, state.store_id)
     assert state.position == SEEN
     definition = msgspec.structs.replace(cluster.metadata.definition, store_id=StoreId("another"))
-    state.learn(msgspec.structs.replace(cluster.metadata, definition=definition))
+    state.learn(msgspec.structs.replace(cluster.metadata, definition=definition), state.store_id)
     assert bound_of(state.target(get_request(definition, "k", DEFAULTS))) is None
     state.saw(SEEN)
     assert state.position == SEEN
