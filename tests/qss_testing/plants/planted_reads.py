@@ -14,6 +14,14 @@ _ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        
 
 READ_PLANTS = (
     Plant.of(
+        "older pods refuse each first page by time of chosen partitions",
+        f"{_SCANS}/scans/cursors.py",
+        " and any(piece.last_key is not None for piece in left):",
+        ":",
+        "tests/unit/qss_store/reads/test_cursors.py"
+        "::test_a_first_page_by_time_has_a_cursor_that_older_pods_read",
+    ),
+    Plant.of(
         "a request behind its bound is not asked again where no pod tells routes",
         f"{_CLIENT}/reads/sync_session.py",
         "            if is_behind:\n",
@@ -73,8 +81,8 @@ READ_PLANTS = (
     Plant.of(
         "a page by time ends between rows of one key in several partitions",
         f"{_SCANS}/scans/cursors.py",
-        "is_by_time and codec.partitioner is Partitioner.EXPLICIT else",
-        "False else",
+        "    return is_by_time and codec.partitioner is Partitioner.EXPLICIT\n",
+        "    return False\n",
         "tests/integration/test_queries_by_time.py"
         "::test_rows_of_a_window_and_a_key_in_several_partitions_are_all_paged",
     ),

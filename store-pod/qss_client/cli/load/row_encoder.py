@@ -132,7 +132,7 @@ class RowEncoder:
         if self._late and (late := sorted(self._late & cells.keys())):
             raise MalformedRequestError(
                 f'column "{late[0]}" is not in the first {self._line_word}, which has the columns '
-                "of the file: add it there, as null where that row has none"
+                f"of the file: {self._what_to_do(late[0])}"
             )
         key = self._encoded(cells, self._columns.key, self._keys)
         if key is None:
@@ -149,6 +149,12 @@ class RowEncoder:
         if self._definition.partitioner is Partitioner.EXPLICIT:
             encoded["partition"] = self._partition(cells.get("partition"))
         return encoded
+
+    def _what_to_do(self, late: str) -> str:
+        """The mend of a column that the first line lacks: `value` there would be all values."""
+        if late == "value":
+            return "name the columns of the value by --value"
+        return "add it there, as null where that row has none"
 
     def _others(self, cells: Cells) -> tuple[str, ...]:
         """The columns of a value that no option names."""

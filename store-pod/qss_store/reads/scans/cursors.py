@@ -6,6 +6,7 @@ the last key read + 1, 0 for none (4), the key. A token is the unpadded base64ur
 
 In version 2 the partition of its row (2) stands behind each last key. It is that of pages by time
 where the writers choose partitions: a key may be in several, so its rows may have one order.
+Without a last key such a cursor has version 1, which pods of the version before read, too.
 """
 
 import struct
@@ -71,7 +72,9 @@ def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str 
     left = list(pieces)
     if not left:
         return None
-    store_id, version = codec.store_id.encode(), _version_of(plan, codec)
+    store_id, version = codec.store_id.encode(), _VERSION
+    if _needs_partitions(plan, codec) and any(piece.last_key is not None for piece in left):
+        version = _WITH_PARTITION
     parts = [plan.digest, bytes((len(store_id),)), store_id, _COUNT.pack(len(left))]
     for piece in left:
         last = piece.last_key
@@ -85,16 +88,15 @@ def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str 
     return encode_base64url(version + _CRC.pack(crc32(content)) + content)
 
 
-def _version_of(plan: RowsPlan, codec: Codec) -> bytes:
-    """The version of a query's cursors: a pod that does not know it refuses the cursor."""
+def _needs_partitions(plan: RowsPlan, codec: Codec) -> bool:
+    """Whether the last keys of a query's cursors need the partitions of their rows."""
     is_by_time = isinstance(plan, TimedPlan) and plan.by_time
-    return _WITH_PARTITION if is_by_time and codec.partitioner is Partitioner.EXPLICIT else _VERSION
+    return is_by_time and codec.partitioner is Partitioner.EXPLICIT
 
 
 def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
     """The rest of a scan. Raises MalformedCursorError, also for another query's cursor."""
-    version = _version_of(plan, codec)
-    content = _check_content(token, version)
+    version, content = _checked(token)
     digest, rest = content[:_DIGEST], content[_DIGEST:]
     store_id, rest = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
     if store_id != codec.store_id.encode():
@@ -105,6 +107,9 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
             + _WHAT_TO_DO
         )
     pieces = tuple(_read_pieces(rest, has_partitions=version == _WITH_PARTITION))
+    has_keys = any(piece.last_key is not None for piece in pieces)
+    if (version == _WITH_PARTITION) is not (has_keys and _needs_partitions(plan, codec)):
+        raise _malformed()
     named = [piece.partition for piece in pieces]
     if len(set(named)) != len(named):
         raise MalformedCursorError(f"the cursor names a partition twice: {_WHAT_TO_DO}")
@@ -115,18 +120,20 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
     return pieces
 
 
-def _check_content(token: str, version: bytes) -> bytes:
+def _checked(token: str) -> tuple[bytes, bytes]:
+    """The version and the content of a token. Raises MalformedCursorError."""
     try:
         data = decode_base64url(token)
     except MalformedRequestError as error:
         raise _malformed() from error
-    head = len(version) + _CRC.size
-    content = data[head:]
-    if data[:1] != version or len(content) < _DIGEST + 1 + _COUNT.size:
+    head = len(_VERSION) + _CRC.size
+    version, content = data[:1], data[head:]
+    is_known = version in (_VERSION, _WITH_PARTITION)
+    if not is_known or len(content) < _DIGEST + 1 + _COUNT.size:
         raise _malformed()
     if data[1:head] != _CRC.pack(crc32(content)):
         raise _malformed()
-    return content
+    return version, content
 
 
 def _read_pieces(data: bytes, *, has_partitions: bool) -> Iterable[Piece]:

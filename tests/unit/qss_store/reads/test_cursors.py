@@ -58,6 +58,26 @@ def test_a_page_by_time_ends_in_a_partition_where_the_writers_choose_them() -> N
         decode_cursor(made, plan, hashed)
 
 
+def test_a_first_page_by_time_has_a_cursor_that_older_pods_read() -> None:
+    """Pods of two versions ask each other for parts of the first page."""
+    members = {"type": StoreType.WINDOW, "retention_ms": 100_000, "window_size_ms": 1000}
+    chosen = codec_of(make_definition(8, partitioner=Partitioner.EXPLICIT, **members))
+    plan = plan_windows({"orderBy": "time"}, chosen)
+    first = (Piece(PartitionId(2)), Piece(PartitionId(5)))
+    made = encode_cursor(first, plan, chosen)
+    assert made is not None
+    assert decode_base64url(made)[:1] == b"\x01"
+    assert decode_cursor(made, plan, chosen) == first
+    older = encode_cursor(
+        [Piece(PartitionId(2), b"key" + bytes(12))],
+        plan,
+        codec_of(make_definition(8, **members)),
+    )
+    assert older is not None
+    with pytest.raises(MalformedCursorError, match="not a cursor"):
+        decode_cursor(older, plan, chosen)
+
+
 @given(st.text(max_size=40))
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedCursorError):
