@@ -19,7 +19,7 @@ from qss_operator.local.changes import ask_for_restart
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.planning.model import ConditionType, PodEndpoints, StoreStatus
 from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
-from qss_testing.waiting import wait_until_async
+from qss_testing.waiting import wait_until, wait_until_async
 from qss_testing.writers.writer import Record, Writer
 
 pytestmark = pytest.mark.long
@@ -206,9 +206,14 @@ async def test_a_pod_that_lost_its_volume_is_made_anew_without_hands(qss: Qss) -
 
 async def test_the_status_says_how_far_the_standbys_are(qss: Qss) -> None:
     async with replicated(qss):
+
+        def names_no_learners() -> bool:
+            return "learners" not in qss.run("status", STORE).out
+
+        # The assignment is published before the pods have taken it.
+        await asyncio.to_thread(wait_until, names_no_learners, TIMEOUT_S)
         shown = await asyncio.to_thread(qss.run, "status", STORE)
         assert "standbys: every entry applied, at most" in shown.out
-        assert "learners" not in shown.out
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
