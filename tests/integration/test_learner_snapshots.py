@@ -247,6 +247,9 @@ async def test_a_copy_without_room_takes_none_and_is_tried_again_ever_later(
         report = pod.report().full_volume
         assert report is not None
         assert (report.copy_bytes, report.is_full) == (30, False)
+        assert report.refused_copies == (0,)
         free = RESERVE_BYTES + 30
         assert await tried(8.1) == 5
+        assert pod.room.look()
+        assert pod.report().full_volume is None
         assert sorted(source.asked) == ["a.sst", "b.sst"]

@@ -182,7 +182,7 @@ class LearnerCopies:
         copies[partition] = CopyReport(partition=partition, done_bytes=0, total_bytes=total)
         try:
             lacking = sum(one.total_bytes - one.done_bytes for one in copies.values())
-            await run_blocking(self._pod.room.check_copy, lacking)
+            await self._pod.room.check_copy(partition, lacking)
             _LOG.info("partition %s: %s bytes are copied", partition, total)
             async with asyncio.TaskGroup() as group:
                 for _ in range(_FILES_AT_ONCE):
