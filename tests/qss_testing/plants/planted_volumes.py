@@ -15,9 +15,16 @@ VOLUME_PLANTS = (
     Plant.of(
         "a copy is begun that has no room",
         f"{_STORE}/replicas/transfer/learner_copies.py",
-        "            await self._pod.room.check_copy(partition, lacking)\n",
+        "            await self._pod.room.check_copy(partition, self._lacking_bytes())\n",
         "            pass\n",
         f"{_SNAPSHOTS}::test_a_copy_without_room_takes_none_and_is_tried_again_ever_later",
+    ),
+    Plant.of(
+        "the bytes of files under way are needed twice",
+        f"{_STORE}/replicas/transfer/learner_copies.py",
+        " for files in self._files.values() for file in files)\n",
+        " for files in self._files.values() for file in files[2:])\n",
+        f"{_SNAPSHOTS}::test_the_bytes_of_files_under_way_are_not_needed_a_second_time",
     ),
     Plant.of(
         "a copy without room is tried again at once",
