@@ -79,6 +79,14 @@ VOLUME_PLANTS = (
         "::test_a_refused_copy_is_named_as_long_as_its_bytes_and_until_it_begins",
     ),
     Plant.of(
+        "a refusal that has expired is told as room",
+        f"{_STORE}/replicas/volume/volume_watch.py",
+        "usage.free < RESERVE_BYTES + expired_bytes:\n",
+        "usage.free < RESERVE_BYTES:\n",
+        "tests/unit/qss_store/replicas/test_volume_watch.py"
+        "::test_room_is_told_where_there_is_some_and_not_where_a_refusal_has_expired",
+    ),
+    Plant.of(
         "a copy is thrown away where the epoch changed",
         f"{_STORE}/replicas/registry.py",
         "        if newest.active != configuration.active:\n",

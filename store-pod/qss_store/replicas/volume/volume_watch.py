@@ -39,6 +39,9 @@ class _Refused(NamedTuple):
     until_s: float
 
 
+_NONE_REFUSED = _Refused(0, -math.inf)
+
+
 class VolumeWatch:
     """The free space of a pod's volume; `full` is the report while it is too small.
 
@@ -50,7 +53,7 @@ class VolumeWatch:
     ) -> None:
         self._path = path
         self._now_s = (clock or SystemClock()).monotonic_s
-        self._refused_batch = _Refused(0, -math.inf)  # The last one.
+        self._refused_batch = _NONE_REFUSED  # The last one.
         self._refused_copies: dict[PartitionId, _Refused] = {}
         self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
@@ -131,23 +134,34 @@ class VolumeWatch:
             usage = shutil.disk_usage(self._path)
         except OSError:  # The directory does not exist before the first assignment.
             return False
-        now_s = self._now_s()
-        needed = self._refused_batch.needed_bytes if now_s < self._refused_batch.until_s else 0
-        copies = {
-            partition: copy.needed_bytes
-            for partition, copy in self._refused_copies.items()
-            if now_s < copy.until_s
-        }
-        before, now = self.full, full_volume(usage.free, usage.total, needed, copies)
+        expired_bytes = self._forget_expired()
+        copies = {partition: copy.needed_bytes for partition, copy in self._refused_copies.items()}
+        before = self.full
+        now = full_volume(usage.free, usage.total, self._refused_batch.needed_bytes, copies)
         if not _is_other(before, now):
             return False
         self.full = now
         if now is not None and (before is None or before.is_full != now.is_full):
             refuses = "batches" if now.is_full or now.needed_bytes else "copies"
             _LOG.warning("the pod refuses %s: the volume has %s", refuses, now.words)
+        elif now is None and usage.free < RESERVE_BYTES + expired_bytes:
+            told = "nothing needs more space on the volume for the moment: %s free"
+            _LOG.info(told, shown_bytes(usage.free))
         elif now is None:
             _LOG.warning("the volume has enough space again: %s free", shown_bytes(usage.free))
         return True
+
+    def _forget_expired(self) -> int:
+        """Forgets what was refused long ago; returns the largest of the bytes that it needed."""
+        now_s, expired = self._now_s(), [0]
+        if self._refused_batch.until_s <= now_s:
+            expired.append(self._refused_batch.needed_bytes)
+            self._refused_batch = _NONE_REFUSED
+        for partition, copy in [*self._refused_copies.items()]:
+            if copy.until_s <= now_s:
+                expired.append(copy.needed_bytes)
+                del self._refused_copies[partition]
+        return max(expired)
 
 
 def full_volume(

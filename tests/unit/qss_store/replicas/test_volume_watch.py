@@ -162,6 +162,50 @@ async def test_a_refused_copy_is_named_as_long_as_its_bytes_and_until_it_begins(
     assert told() == (0, (0,)), "no copy begins on a full volume"
 
 
+@pytest.mark.parametrize("more", [0, 200])
+async def test_room_is_told_where_there_is_some_and_not_where_a_refusal_has_expired(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    more: int,
+) -> None:
+    clock, free = SetClock(), RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch, told = VolumeWatch(tmp_path, clock=clock), "the volume has enough space again"
+    watch.refused(200)
+    watch.look()
+    free += more
+    clock.now_s += 61
+    assert watch.look()
+    assert (told in caplog.text) == (more > 0)
+    free = RESERVE_BYTES + 100
+    caplog.clear()
+    with pytest.raises(DiskFullError):
+        await watch.check_copy(_P0, 200)
+    watch.look()
+    free += more
+    clock.now_s += 601
+    assert watch.look()
+    assert watch.full is None
+    assert (told in caplog.text) == (more > 0)
+
+
+async def test_room_is_told_where_a_refused_copy_has_begun_and_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    free = RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch = VolumeWatch(tmp_path, clock=SetClock())
+    with pytest.raises(DiskFullError):
+        await watch.check_copy(_P0, 200)
+    watch.look()
+    free = RESERVE_BYTES + 200
+    await watch.check_copy(_P0, 200)
+    free = RESERVE_BYTES + 50
+    assert watch.look()
+    assert "the volume has enough space again" in caplog.text
+
+
 def test_a_refused_batch_counts_for_a_minute_and_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
