@@ -86,7 +86,7 @@ class StoreReconciler:
         self.published_at_s: float | None = None
         self.moved_at_s: float | None = None  # When changes of moves were published last.
         self._attempts = Backoff()
-        self._sending: dict[Ordinal, list[SendAssignment]] = {}  # Those under way to each pod.
+        self._sending: dict[Ordinal, dict[asyncio.Task[bool], SendAssignment]] = {}  # To each pod.
         self._completed: Sequence | None = None  # As of the last round.
         self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # The last round met them and went on.
@@ -189,23 +189,33 @@ class StoreReconciler:
     ) -> list[bool]:
         """Sends pods their assignments; a slow pod delays neither the others nor a newer one.
 
-        While it makes databases for one, its open replicas take the new epochs of the next.
+        While it makes databases for one, its open replicas take the new epochs of the next. The
+        round waits for no pod that is busy already.
         """
         begun = []
         for step in sends:
-            under_way = self._sending.setdefault(step.ordinal, [])
-            if len(under_way) < _SENDS_MAX and step not in under_way[-1:]:
-                under_way.append(step)
-                work = asyncio.create_task(self._send(step, observation))
-                work.add_done_callback(partial(self._is_told, step))
-                begun.append(work)
+            under_way = self._sending.setdefault(step.ordinal, {})
+            if self._is_newest(step):
+                continue
+            if len(under_way) == _SENDS_MAX:
+                overtaken = [*under_way][1]  # The pod works on the first one.
+                del under_way[overtaken]
+                overtaken.cancel()
+            work = asyncio.create_task(self._send(step, observation))
+            begun += [] if under_way else [work]
+            under_way[work] = step
+            work.add_done_callback(partial(self._is_told, step.ordinal))
         if not begun:
             return []
         await asyncio.wait(begun, timeout=_SEND_WAIT_S)
         return [work.result() for work in begun if work.done()]
 
-    def _is_told(self, step: SendAssignment, _: "asyncio.Task[bool]") -> None:
-        self._sending[step.ordinal].remove(step)
+    def _is_newest(self, step: SendAssignment) -> bool:
+        """Whether a pod is being sent no newer assignment than this one, and is sent this one."""
+        return step in [*self._sending[step.ordinal].values()][-1:]
+
+    def _is_told(self, pod: Ordinal, work: "asyncio.Task[bool]") -> None:
+        self._sending[pod].pop(work, None)
 
     async def _act(self, step: Step, observation: Observation) -> bool:
         """Does a step, unless it has to wait; whether it was done."""
@@ -250,7 +260,7 @@ class StoreReconciler:
             try:
                 report = await self._pods.assign(pod.reached_at, step.assignment)
             except StaleEpochError:
-                if step in self._sending[step.ordinal][-1:]:
+                if self._is_newest(step):
                     raise
                 return  # The pod has taken epochs of a newer one, which was sent meanwhile.
             self._sent[step.ordinal] = SentAssignment(

@@ -101,7 +101,13 @@ def newest_messages() -> dict[str, Any]:
             replicas=(replica(),),
             lost=(lost,),
             volume=VolumeUse(room_bytes=1, data_bytes=2),
-            full_volume=FullVolume(free_bytes=1, kept_back_bytes=2, size_bytes=3),
+            full_volume=FullVolume(
+                free_bytes=1,
+                kept_back_bytes=2,
+                size_bytes=3,
+                copy_bytes=4,
+                refused_copies=(1,),  # type: ignore[arg-type]
+            ),
             copies=(CopyReport(partition=0, done_bytes=1, total_bytes=2),),  # type: ignore[arg-type]
             pods_kept=2,
             unassigned=(1,),
@@ -152,6 +158,13 @@ def test_what_is_made_for_the_version_before_keeps_all_that_it_knows() -> None:
     answer = for_version(newest_messages()["SequencesAnswer"], VERSION_1)
     assert answer == full(SequencesAnswer)
     assert isinstance(answer.held, BatchesHeld)
+
+
+def test_a_full_volume_of_the_version_before_names_no_refused_copies() -> None:
+    told = {"freeBytes": 1, "keptBackBytes": 2, "sizeBytes": 3, "neededBytes": 0, "copyBytes": 4}
+    report = decode(encode(told), FullVolume)
+    assert (report.copy_bytes, report.refused_copies) == (4, ())
+    assert encode(report) == encode({**told, "refusedCopies": []})
 
 
 @pytest.mark.parametrize("name", ["ReplicasReport", "SequencesAnswer", "StoreMetadata"])

@@ -6,7 +6,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from functools import partial
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader, BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from qss_core.errors import (
 from qss_core.model import Ordinal, PartitionId
 from qss_store.replicas.transfer.learner_copies import LearnerCopies
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
+from qss_store.replication.frames import frame_of
 from qss_store.replication.messages import (
     SNAPSHOT_PATH,
     Done,
@@ -247,6 +248,54 @@ async def test_a_copy_without_room_takes_none_and_is_tried_again_ever_later(
         report = pod.report().full_volume
         assert report is not None
         assert (report.copy_bytes, report.is_full) == (30, False)
+        assert report.refused_copies == (0,)
         free = RESERVE_BYTES + 30
         assert await tried(8.1) == 5
+        assert pod.room.look()
+        assert pod.report().full_volume is None
         assert sorted(source.asked) == ["a.sst", "b.sst"]
+
+
+class _SlowSource(_Source):
+    """An active that sends 6 of the 10 bytes of each file, and then none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waited_for = asyncio.Event()
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        self.asked.append(decode_message(body, SnapshotPartRequest).file)
+        take(BufferedReader(BytesIO(frame_of(BytesIO(b"abcdef"), 6))))
+        if len(self.asked) % 2 == 0:
+            self.is_waited_for.set()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("has_room", [False, True])
+async def test_the_bytes_of_files_under_way_are_not_needed_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_room: bool
+) -> None:
+    """They counted as used and as needed: a copy beside another one was refused without need."""
+    free = RESERVE_BYTES + 30
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**30, free=free))
+    async with write_cluster(tmp_path, partitions=2) as cluster:
+        source, pod = _SlowSource(), cluster.pods[1].pod
+        copies = LearnerCopies(pod, tmp_path / "volume", source, 5.0)
+        first, second = (configuration(number, 0, epoch=9, learners=[1]) for number in (0, 1))
+        copies.begin(first, Ordinal(0))
+        async with asyncio.timeout(5):
+            await source.is_waited_for.wait()
+        source.is_waited_for.clear()
+        # The first copy lacks 4 + 4 + 10 bytes, the second one 30.
+        free = RESERVE_BYTES + (48 if has_room else 47)
+        copies.begin(second, Ordinal(0))
+        (_, task) = copies.tasks
+        async with asyncio.timeout(5):
+            began = asyncio.create_task(source.is_waited_for.wait())
+            await asyncio.wait([began, task], return_when=asyncio.FIRST_COMPLETED)
+        assert (len(source.asked), task.done()) == ((4, False) if has_room else (2, True))
+        for one in (began, *copies.tasks):
+            one.cancel()
+        await asyncio.gather(began, *copies.tasks, return_exceptions=True)

@@ -104,6 +104,7 @@ class FullVolume(Answer, frozen=True, kw_only=True):
     size_bytes: int
     needed_bytes: int = 0  # For the batch that was refused; 0 where every batch is.
     copy_bytes: int = 0  # For the copy that was not begun; 0 where every one has room.
+    refused_copies: tuple[PartitionId, ...] = ()  # The partitions whose copies were not begun.
 
     @property
     def words(self) -> str:

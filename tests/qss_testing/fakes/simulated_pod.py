@@ -20,6 +20,7 @@ from qss_core.model import (
 )
 from qss_core.wire.losses import DataLoss, LostReplica
 from qss_core.wire.replica_reports import (
+    CopyReport,
     FullVolume,
     IndexReport,
     MigrationReport,
@@ -70,6 +71,7 @@ class SimulatedPod:
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
     volume: VolumeUse | None = None
+    copying: set[int] = field(default_factory=set)  # Partitions whose copies it is making.
     deleted_volume: str | None = None  # Its claim, where the next restart makes a new volume.
     coordinated: int | None = None
     template: int = 0
@@ -153,6 +155,10 @@ class SimulatedPod:
             lost=tuple(self._lost()),
             full_volume=self.full_volume,
             volume=self.volume,
+            copies=tuple(
+                CopyReport(partition=PartitionId(one), done_bytes=90, total_bytes=100)
+                for one in sorted(self.copying)
+            ),
             pods_kept=self.pods_kept,
             unassigned=()
             if self.store_id is not None

@@ -8,14 +8,23 @@ from qss_testing.plants.planted import Plant, run
 
 _STORE = "store-pod/qss_store"
 _SNAPSHOTS = "tests/integration/test_learner_snapshots.py"
+_REPLACEMENT = "operator/qss_operator/planning/membership/replacement.py"
+_FULL = "tests/unit/qss_operator/planning/test_full_volumes.py"
 
 VOLUME_PLANTS = (
     Plant.of(
         "a copy is begun that has no room",
         f"{_STORE}/replicas/transfer/learner_copies.py",
-        "            await run_blocking(self._pod.room.check_copy, lacking)\n",
+        "            await self._pod.room.check_copy(partition, self._lacking_bytes())\n",
         "            pass\n",
         f"{_SNAPSHOTS}::test_a_copy_without_room_takes_none_and_is_tried_again_ever_later",
+    ),
+    Plant.of(
+        "the bytes of files under way are needed twice",
+        f"{_STORE}/replicas/transfer/learner_copies.py",
+        " for files in self._files.values() for file in files)\n",
+        " for files in self._files.values() for file in files[2:])\n",
+        f"{_SNAPSHOTS}::test_the_bytes_of_files_under_way_are_not_needed_a_second_time",
     ),
     Plant.of(
         "a copy without room is tried again at once",
@@ -45,8 +54,37 @@ VOLUME_PLANTS = (
         "operator/qss_operator/planning/membership/moves.py",
         "volume.takes_no_copy)\n",
         "volume.is_full)\n",
-        "tests/unit/qss_operator/planning/test_full_volumes.py"
-        "::test_a_volume_that_a_copy_has_no_room_on_is_told_and_gets_no_new_replicas",
+        f"{_FULL}::test_a_volume_that_a_copy_has_no_room_on_is_told_and_gets_no_new_replicas",
+    ),
+    Plant.of(
+        "a refused copy takes the others of its pod elsewhere",
+        _REPLACEMENT,
+        "    if not volume.is_full and (volume.refused_copies or has_begun):\n",
+        "    if not volume.is_full and has_begun and volume.is_full:\n",
+        f"{_FULL}::test_a_refused_copy_alone_goes_to_another_pod_beside_a_copy_that_runs",
+    ),
+    Plant.of(
+        "a refused copy over an old database is waited for",
+        _REPLACEMENT,
+        "    if volume is None or partition in volume.refused_copies:\n",
+        "    if volume is None:\n",
+        f"{_FULL}::test_a_refused_copy_over_an_old_database_goes_to_another_pod",
+    ),
+    Plant.of(
+        "a copy that has begun counts as refused",
+        f"{_STORE}/replicas/volume/volume_watch.py",
+        "            self._refused_copies.pop(partition, None)\n",
+        "            pass\n",
+        "tests/unit/qss_store/replicas/test_volume_watch.py"
+        "::test_a_refused_copy_is_named_as_long_as_its_bytes_and_until_it_begins",
+    ),
+    Plant.of(
+        "a refusal that has expired is told as room",
+        f"{_STORE}/replicas/volume/volume_watch.py",
+        "usage.free < RESERVE_BYTES + expired_bytes:\n",
+        "usage.free < RESERVE_BYTES:\n",
+        "tests/unit/qss_store/replicas/test_volume_watch.py"
+        "::test_room_is_told_where_there_is_some_and_not_where_a_refusal_has_expired",
     ),
     Plant.of(
         "a copy is thrown away where the epoch changed",

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from qss_core.model import Ordinal, PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.membership.failover import SOUND
 from qss_operator.planning.model import Observation
 
@@ -38,23 +39,31 @@ def long_silent(observation: Observation) -> frozenset[Ordinal]:
 def stalled_learners(
     observation: Observation, entry: PartitionConfiguration, full: Collection[Ordinal]
 ) -> frozenset[Ordinal]:
-    """The learners without data on `full` volumes, where another pod of the spec has room.
-
-    Their copies wait for room. A learner that was in sync before has its rows, and only waits for
-    the entries since: it stays.
-    """
+    """The learners whose copies wait for room on `full` volumes, where another pod has room."""
     spec, reports = observation.resource.spec, observation.reports
     has_room = any(
         pod not in full and pod not in entry.replicas for pod in reports if pod < spec.replicas
     )
     learners = set(entry.replicas) - set(entry.in_sync) if has_room else set()
     return frozenset(
-        pod
-        for pod in learners & set(full)
-        if not any(
-            one.configuration.partition == entry.partition
-            and one.state in SOUND
-            and one.end_offset > 0
-            for one in reports[pod].replicas
-        )
+        pod for pod in learners & set(full) if _waits_for_room(reports[pod], entry.partition)
+    )
+
+
+def _waits_for_room(report: ReplicasReport, partition: PartitionId) -> bool:
+    """Whether the copy for a learner on a full volume was refused, or would be.
+
+    A copy that has begun has room, unless the volume takes not even a batch. A learner that was in
+    sync before has its rows, and only waits for the entries since, unless its copy was refused.
+    """
+    volume = report.full_volume
+    if volume is None or partition in volume.refused_copies:
+        return volume is not None
+    # A pod of the version before names no refused copy.
+    has_begun = partition in {one.partition for one in report.copies}
+    if not volume.is_full and (volume.refused_copies or has_begun):
+        return False
+    return not any(
+        one.configuration.partition == partition and one.state in SOUND and one.end_offset > 0
+        for one in report.replicas
     )

@@ -71,6 +71,7 @@ class LearnerCopies:
         self._slots = asyncio.Semaphore(_AT_ONCE_MAX)
         self._free_at_s = 0.0  # When the set rate allows the next part.
         self._no_room: dict[PartitionId, _NoRoom] = {}
+        self._files: dict[PartitionId, list[CopiedFile]] = {}  # Of each copy, whole or under way.
 
     def begin(self, configuration: PartitionConfiguration, source: Ordinal) -> None:
         """Starts a copy from the partition's active, unless one is being made, or waits for room.
@@ -169,11 +170,13 @@ class LearnerCopies:
         """Fetches all files, if they have room beside what the other copies still lack."""
         total = sum(one.size for one in manifest.files)
         copies, left, done = self._pod.registry.copies, iter(manifest.files), 0
+        files = self._files[partition] = []
 
         async def fetch_files() -> None:
             nonlocal done
             for file in left:
-                await self._fetch_file(source, manifest.snapshot, file, path)
+                files.append(_target(path, file))
+                await self._fetch_file(source, manifest.snapshot, file, files[-1])
                 done += file.size
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
@@ -181,8 +184,7 @@ class LearnerCopies:
 
         copies[partition] = CopyReport(partition=partition, done_bytes=0, total_bytes=total)
         try:
-            lacking = sum(one.total_bytes - one.done_bytes for one in copies.values())
-            await run_blocking(self._pod.room.check_copy, lacking)
+            await self._pod.room.check_copy(partition, self._lacking_bytes())
             _LOG.info("partition %s: %s bytes are copied", partition, total)
             async with asyncio.TaskGroup() as group:
                 for _ in range(_FILES_AT_ONCE):
@@ -191,15 +193,18 @@ class LearnerCopies:
             raise failed.exceptions[0] from failed
         finally:
             copies.pop(partition, None)
+            self._files.pop(partition, None)
         await run_blocking(sync_directory, path)
 
+    def _lacking_bytes(self) -> int:
+        """The bytes that the copies have not written yet: the others take up space already."""
+        total = sum(one.total_bytes for one in self._pod.registry.copies.values())
+        return total - sum(file.size for files in self._files.values() for file in files)
+
     async def _fetch_file(
-        self, source: Ordinal, snapshot: str, file: SnapshotFile, path: Path
+        self, source: Ordinal, snapshot: str, file: SnapshotFile, target: CopiedFile
     ) -> None:
         """Copies and syncs a file; after a failure it goes on behind the bytes that it has."""
-        if Path(file.name).name != file.name or file.name.startswith("."):
-            raise CorruptionError(f"{file.name!r} is no name of a database's file")
-        target = CopiedFile(path / file.name)
         tries = 0
         try:
             await run_blocking(target.open)
@@ -255,6 +260,13 @@ class LearnerCopies:
     async def _ask(self, pod: Ordinal, path: str, body: bytes) -> bytes:
         address = self._pod.registry.address(pod)
         return await self._transport.send(f"{address.changelog}/{path}", body, self._timeout_s)
+
+
+def _target(path: Path, file: SnapshotFile) -> CopiedFile:
+    """The file to write. Raises CorruptionError for a name that leads to another directory."""
+    if Path(file.name).name != file.name or file.name.startswith("."):
+        raise CorruptionError(f"{file.name!r} is no name of a database's file")
+    return CopiedFile(path / file.name)
 
 
 def _begin(path: Path) -> None:

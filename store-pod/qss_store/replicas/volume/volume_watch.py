@@ -9,13 +9,15 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from qss_client.clock import Clock, SystemClock
 from qss_core.errors import DiskFullError
+from qss_core.model import PartitionId
 from qss_core.quantities import shown_bytes
 from qss_core.wire.replica_reports import FullVolume, VolumeUse
 from qss_store.runtime.blocking import run_blocking
@@ -31,14 +33,13 @@ _FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
 
 class _Refused(NamedTuple):
-    """The last batch, or the last copy, that was refused, as of a monotonic time."""
+    """A batch or a copy that was refused; it is told until then, on the monotonic clock."""
 
     needed_bytes: int
-    at_s: float
+    until_s: float
 
-    def bytes_at(self, now_s: float, told_s: float) -> int:
-        """The bytes that it needed, until `told_s` seconds have passed; then 0."""
-        return self.needed_bytes if now_s - self.at_s < told_s else 0
+
+_NONE_REFUSED = _Refused(0, -math.inf)
 
 
 class VolumeWatch:
@@ -52,7 +53,8 @@ class VolumeWatch:
     ) -> None:
         self._path = path
         self._now_s = (clock or SystemClock()).monotonic_s
-        self._refused = self._refused_copy = _Refused(0, -math.inf)
+        self._refused_batch = _NONE_REFUSED  # The last one.
+        self._refused_copies: dict[PartitionId, _Refused] = {}
         self._look_every_s = look_every_s
         self._found: int | None = None  # The inode of the directory.
         self.full: FullVolume | None = None
@@ -110,17 +112,20 @@ class VolumeWatch:
 
     def refused(self, needed_bytes: int) -> None:
         """A batch was refused: it needs so many bytes beyond the bytes that are kept back."""
-        self._refused = _Refused(needed_bytes, self._now_s())
+        self._refused_batch = _Refused(needed_bytes, self._now_s() + _REFUSED_S)
 
-    def check_copy(self, needed_bytes: int) -> None:
-        """Raises DiskFullError where copies of so many bytes have no room; the report tells it."""
-        usage = shutil.disk_usage(self._path)
-        if usage.free >= RESERVE_BYTES + needed_bytes:
-            self._refused_copy = _Refused(0, -math.inf)
+    async def check_copy(self, partition: PartitionId, needed_bytes: int) -> None:
+        """Raises DiskFullError where a partition's copy has no room; then the report names it.
+
+        `needed_bytes`: also for the other copies that are being made.
+        """
+        usage = await run_blocking(shutil.disk_usage, self._path)
+        full = full_volume(usage.free, usage.total, copies={partition: needed_bytes})
+        if full is None or partition not in full.refused_copies:
+            self._refused_copies.pop(partition, None)
             return
-        self._refused_copy = _Refused(needed_bytes, self._now_s())
-        full = full_volume(usage.free, usage.total, copy=needed_bytes)
-        assert full is not None
+        until_s = self._now_s() + _COPY_REFUSED_S
+        self._refused_copies[partition] = _Refused(needed_bytes, until_s)
         raise DiskFullError(f"the volume has {full.words}: free space or make it larger")
 
     def look(self) -> bool:
@@ -129,26 +134,48 @@ class VolumeWatch:
             usage = shutil.disk_usage(self._path)
         except OSError:  # The directory does not exist before the first assignment.
             return False
-        needed = self._refused.bytes_at(self._now_s(), _REFUSED_S)
-        copy = self._refused_copy.bytes_at(self._now_s(), _COPY_REFUSED_S)
-        before, now = self.full, full_volume(usage.free, usage.total, needed, copy)
+        expired_bytes = self._forget_expired()
+        copies = {partition: copy.needed_bytes for partition, copy in self._refused_copies.items()}
+        before = self.full
+        now = full_volume(usage.free, usage.total, self._refused_batch.needed_bytes, copies)
         if not _is_other(before, now):
             return False
         self.full = now
         if now is not None and (before is None or before.is_full != now.is_full):
             refuses = "batches" if now.is_full or now.needed_bytes else "copies"
             _LOG.warning("the pod refuses %s: the volume has %s", refuses, now.words)
+        elif now is None and usage.free < RESERVE_BYTES + expired_bytes:
+            told = "nothing needs more space on the volume for the moment: %s free"
+            _LOG.info(told, shown_bytes(usage.free))
         elif now is None:
             _LOG.warning("the volume has enough space again: %s free", shown_bytes(usage.free))
         return True
 
+    def _forget_expired(self) -> int:
+        """Forgets what was refused long ago; returns the largest of the bytes that it needed."""
+        now_s, expired = self._now_s(), [0]
+        if self._refused_batch.until_s <= now_s:
+            expired.append(self._refused_batch.needed_bytes)
+            self._refused_batch = _NONE_REFUSED
+        for partition, copy in [*self._refused_copies.items()]:
+            if copy.until_s <= now_s:
+                expired.append(copy.needed_bytes)
+                del self._refused_copies[partition]
+        return max(expired)
 
-def full_volume(free: int, total: int, needed: int = 0, copy: int = 0) -> FullVolume | None:
+
+def full_volume(
+    free: int,
+    total: int,
+    needed: int = 0,
+    copies: Mapping[PartitionId, int] = MappingProxyType({}),
+) -> FullVolume | None:
     """The report of a volume that has too little free space; None where it has enough.
 
-    `needed`: the bytes of the batch that was refused last; `copy`: those of the copies.
+    `needed`: the bytes of the batch that was refused last; `copies`: those of refused copies.
     """
-    if free >= RESERVE_BYTES + max(needed, copy):
+    refused = {one: copy for one, copy in copies.items() if free < RESERVE_BYTES + copy}
+    if free >= RESERVE_BYTES + needed and not refused:
         return None
     has_room = free >= RESERVE_BYTES
     return FullVolume(
@@ -156,7 +183,8 @@ def full_volume(free: int, total: int, needed: int = 0, copy: int = 0) -> FullVo
         kept_back_bytes=RESERVE_BYTES,
         size_bytes=total,
         needed_bytes=needed if has_room and free < RESERVE_BYTES + needed else 0,
-        copy_bytes=copy if free < RESERVE_BYTES + copy else 0,
+        copy_bytes=max(refused.values(), default=0),
+        refused_copies=tuple(sorted(refused)),
     )
 
 
@@ -183,5 +211,7 @@ def _is_other(before: FullVolume | None, now: FullVolume | None) -> bool:
     if before is None or now is None:
         return before is not now
     if (before.needed_bytes, before.copy_bytes) != (now.needed_bytes, now.copy_bytes):
+        return True
+    if before.refused_copies != now.refused_copies:
         return True
     return abs(before.free_bytes - now.free_bytes) >= RESERVE_BYTES // 8

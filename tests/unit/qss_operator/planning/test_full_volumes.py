@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
-from qss_core.model import PartitionConfiguration
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import FullVolume
 from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.model import ConditionType
@@ -226,6 +227,87 @@ def test_a_standby_that_fell_behind_on_a_full_volume_keeps_its_rows_there() -> N
     world.pods[learner].full_volume = FULL
     assert plan(world.observation()) == []
     assert learner in configuration_of(world).replicas
+
+
+# --- Refused copies
+
+
+def refusing(*refused: int) -> FullVolume:
+    """The report of a volume that batches and some copies have room on."""
+    return FullVolume(
+        free_bytes=100 * MIB,
+        kept_back_bytes=64 * MIB,
+        size_bytes=200 * MIB,
+        copy_bytes=190 * MIB,
+        refused_copies=tuple(PartitionId(one) for one in refused),
+    )
+
+
+def copying_two() -> tuple[World, int, int]:
+    """A store with two learners on pod 1, which has no entries of them; and the two partitions."""
+    world = running(replicas=3, standbys=0, partitions=6)
+    for pod in world.pods:
+        pod.written = {entry.partition for entry in pod.held}
+    world.lagging = {1}
+    world.resource = replace(world.resource, spec=spec_of(replicas=3, standbys=1, partitions=6))
+    world.settle(50)
+    first, second = (
+        entry.partition
+        for entry in world.status().assignment or ()
+        if 1 in entry.replicas and 1 not in entry.in_sync
+    )
+    return world, first, second
+
+
+def replicas_of(world: World, partition: int) -> set[Ordinal]:
+    (found,) = [
+        entry.replicas for entry in world.status().assignment or () if entry.partition == partition
+    ]
+    return {*found}
+
+
+@pytest.mark.parametrize("version", ["names refused copies", "before"])
+def test_a_refused_copy_alone_goes_to_another_pod_beside_a_copy_that_runs(version: str) -> None:
+    """Both went, and the copy that was nearly done began anew elsewhere."""
+    world, runs, refused = copying_two()
+    world.pods[1].full_volume = refusing(*([refused] if version != "before" else []))
+    world.pods[1].copying = {runs}
+    world.settle(50)
+    assert 1 in replicas_of(world, runs)
+    assert 1 not in replicas_of(world, refused)
+    world.lagging, world.pods[1].copying = set(), set()
+    world.settle(50)
+    assert 1 in replicas_of(world, runs)
+    assert 1 not in replicas_of(world, refused)
+    assert (world.status().moving, world.status().in_sync) == ("0/0", "12/12")
+
+
+def test_a_learner_whose_copy_was_not_refused_stays_also_before_it_is_copied() -> None:
+    world, waits, refused = copying_two()
+    world.pods[1].full_volume = refusing(refused)
+    world.settle(50)
+    assert 1 in replicas_of(world, waits)
+    assert 1 not in replicas_of(world, refused)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_refused_copy_over_an_old_database_goes_to_another_pod(
+    is_damaged: bool, is_full: bool
+) -> None:
+    """The learner waited for ever: it seemed to wait only for the entries since."""
+    world, learner = copying()
+    pod = world.pods[learner]
+    pod.written, pod.damaged = {0}, {0} if is_damaged else set()
+    volume = refusing(0)
+    pod.full_volume = msgspec.structs.replace(volume, free_bytes=MIB) if is_full else volume
+    (other,) = {1, 2} - {learner}
+    world.settle(50)
+    assert {*configuration_of(world).replicas} == {0, other}
+    world.lagging = set()
+    world.settle(50)
+    assert {*configuration_of(world).in_sync} == {0, other}
+    assert pod.held == ()
 
 
 def test_full_volumes_alone_move_nothing() -> None:

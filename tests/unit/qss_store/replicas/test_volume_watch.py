@@ -12,8 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from qss_core.errors import DiskFullError
+from qss_core.model import PartitionId
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES, VolumeWatch, volume_use
 from qss_testing.fakes.virtual_time import SetClock
+
+_P0, _P1 = PartitionId(0), PartitionId(1)
 
 
 def test_a_volume_is_gone_once_its_directory_is_deleted_or_is_another_one(tmp_path: Path) -> None:
@@ -100,16 +103,16 @@ def test_the_use_of_a_volume_counts_each_file_once_and_no_others(tmp_path: Path)
     assert 0 <= use.room_bytes <= max(0, shutil.disk_usage(volume).total - RESERVE_BYTES)
 
 
-def test_a_copy_without_room_counts_for_ten_minutes_and_until_there_is_room(
+async def test_a_copy_without_room_counts_for_ten_minutes_and_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, free = SetClock(), RESERVE_BYTES + 100
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
     watch = VolumeWatch(tmp_path, clock=clock)
-    watch.check_copy(100)
+    await watch.check_copy(_P0, 100)
     assert not watch.look()
     with pytest.raises(DiskFullError, match="64 MiB are kept back; a copy needs 1 KiB"):
-        watch.check_copy(200)
+        await watch.check_copy(_P0, 200)
     assert watch.look()
     assert watch.full is not None
     assert (watch.full.copy_bytes, watch.full.needed_bytes, watch.full.is_full) == (200, 0, False)
@@ -120,11 +123,87 @@ def test_a_copy_without_room_counts_for_ten_minutes_and_until_there_is_room(
     assert watch.look()
     assert watch.full is None
     with pytest.raises(DiskFullError):
-        watch.check_copy(200)
+        await watch.check_copy(_P0, 200)
     free = RESERVE_BYTES + 200
-    watch.check_copy(200)
+    await watch.check_copy(_P0, 200)
     free = RESERVE_BYTES + 100
     assert not watch.look(), "the copy had room, and is not waited for any more"
+
+
+async def test_a_refused_copy_is_named_as_long_as_its_bytes_and_until_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, free = SetClock(), RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch = VolumeWatch(tmp_path, clock=clock)
+
+    def told() -> tuple[int, tuple[int, ...]] | None:
+        watch.look()
+        return (watch.full.copy_bytes, watch.full.refused_copies) if watch.full else None
+
+    for partition, needed_bytes in ((_P1, 200), (_P0, 150)):
+        with pytest.raises(DiskFullError):
+            await watch.check_copy(partition, needed_bytes)
+        clock.now_s += 60
+    assert told() == (200, (0, 1))
+    await watch.check_copy(PartitionId(2), 100)
+    assert told() == (200, (0, 1)), "the room of a third copy says nothing of the two"
+    free = RESERVE_BYTES + 150
+    assert told() == (200, (1,))
+    free = RESERVE_BYTES + 100
+    assert told() == (200, (0, 1))
+    await watch.check_copy(_P1, 100)
+    assert told() == (150, (0,)), "it has begun: less was missing at its next try"
+    clock.now_s += 541
+    assert told() is None
+    free = RESERVE_BYTES - 1
+    with pytest.raises(DiskFullError):
+        await watch.check_copy(_P0, 0)
+    assert told() == (0, (0,)), "no copy begins on a full volume"
+
+
+@pytest.mark.parametrize("more", [0, 200])
+async def test_room_is_told_where_there_is_some_and_not_where_a_refusal_has_expired(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    more: int,
+) -> None:
+    clock, free = SetClock(), RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch, told = VolumeWatch(tmp_path, clock=clock), "the volume has enough space again"
+    watch.refused(200)
+    watch.look()
+    free += more
+    clock.now_s += 61
+    assert watch.look()
+    assert (told in caplog.text) == (more > 0)
+    free = RESERVE_BYTES + 100
+    caplog.clear()
+    with pytest.raises(DiskFullError):
+        await watch.check_copy(_P0, 200)
+    watch.look()
+    free += more
+    clock.now_s += 601
+    assert watch.look()
+    assert watch.full is None
+    assert (told in caplog.text) == (more > 0)
+
+
+async def test_room_is_told_where_a_refused_copy_has_begun_and_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    free = RESERVE_BYTES + 100
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=2**40, free=free))
+    watch = VolumeWatch(tmp_path, clock=SetClock())
+    with pytest.raises(DiskFullError):
+        await watch.check_copy(_P0, 200)
+    watch.look()
+    free = RESERVE_BYTES + 200
+    await watch.check_copy(_P0, 200)
+    free = RESERVE_BYTES + 50
+    assert watch.look()
+    assert "the volume has enough space again" in caplog.text
 
 
 def test_a_refused_batch_counts_for_a_minute_and_until_there_is_room(
