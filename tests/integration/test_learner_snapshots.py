@@ -19,13 +19,15 @@ from qss_core.errors import (
     NotReadyError,
     StaleEpochError,
 )
-from qss_core.model import Ordinal, PartitionId
+from qss_core.model import Epoch, Ordinal, PartitionId
+from qss_core.wire.messages import problem_of
 from qss_store.replicas.transfer.learner_copies import LearnerCopies
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 from qss_store.replication.frames import frame_of
 from qss_store.replication.messages import (
     SNAPSHOT_PATH,
     Done,
+    Refused,
     SnapshotEnd,
     SnapshotFile,
     SnapshotManifest,
@@ -107,6 +109,17 @@ async def test_a_learner_that_has_installed_its_copy_is_greeted_at_once(tmp_path
         followers.installed(Ordinal(1))
         assert followers.owes_hello(Ordinal(1))
         assert followers.sent_s(Ordinal(1)) == float("-inf")
+
+
+async def test_a_learner_that_has_installed_its_copy_needs_no_other_one(tmp_path: Path) -> None:
+    """Its earlier database had refused entries while the copy was made."""
+    async with write_cluster(tmp_path, partitions=1) as cluster:
+        await lead(cluster, 0, 2, learners=[1])
+        followers, refusal = replica_of(cluster, 0).followers, CorruptionError("other entries")
+        told = Refused(partition=PartitionId(0), problem=problem_of(refusal))
+        followers.refused(Ordinal(1), Epoch(2), told)
+        followers.installed(Ordinal(1))
+        assert not followers.takes_copy(Ordinal(1))
 
 
 async def test_a_copy_is_kept_where_the_epoch_changed_and_the_active_did_not(

@@ -13,6 +13,14 @@ _FULL = "tests/unit/qss_operator/planning/test_full_volumes.py"
 
 VOLUME_PLANTS = (
     Plant.of(
+        "a learner that has installed its copy is told to copy once more",
+        f"{_STORE}/replicas/peers/follower_progress.py",
+        'follower.sent_s, follower.needs_copy = float("-inf"), False',
+        'follower.sent_s = float("-inf")',
+        "tests/integration/test_learner_snapshots.py"
+        "::test_a_learner_that_has_installed_its_copy_needs_no_other_one",
+    ),
+    Plant.of(
         "a copy is begun that has no room",
         f"{_STORE}/replicas/transfer/learner_copies.py",
         "            await self._pod.room.check_copy(partition, self._lacking_bytes())\n",

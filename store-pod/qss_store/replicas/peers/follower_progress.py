@@ -137,7 +137,7 @@ class FollowerProgress:
         follower = self._of_epoch().get(pod)
         if follower is not None:
             follower.is_greeted, follower.not_before_s = False, self._now_s()
-            follower.sent_s = float("-inf")
+            follower.sent_s, follower.needs_copy = float("-inf"), False
 
     def is_greeted(self, pod: Ordinal) -> bool:
         """Whether the pod's replica gets entries: it said hello after the last failure."""
