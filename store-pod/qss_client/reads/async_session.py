@@ -16,7 +16,12 @@ from qss_client.reads.routing.replica_choice import named_by_partition
 from qss_client.reads.scans import RowType, Scan
 from qss_client.reads.session import SessionState
 from qss_client.reads.tables import AsyncScanned
-from qss_core.errors import NotUpToBoundError, StoreError, StoreNotFoundError
+from qss_core.errors import (
+    NotUpToBoundError,
+    StoreError,
+    StoreNotFoundError,
+    WrongStoreError,
+)
 from qss_core.model import StoreDefinition
 from qss_core.wire.messages import StoreMetadata, decode
 
@@ -118,13 +123,12 @@ class AsyncSession:
             except StoreError as error:
                 failure = named_by_partition(error, request)
             else:
-                failure = None
-            # The store may have been made again meanwhile: this may be a late answer of the one
-            # before, whose position the new one may never reach.
+                if self.state.store_id == asked_of:
+                    return answer
             if self.state.store_id != asked_of:
-                failure = None
-            elif failure is None:
-                return answer
+                # This may be a late answer of the store before: the new one may never reach its
+                # position. The waits and the limit are those of every other failure.
+                failure = WrongStoreError("the store was made again while it was asked")
 
     async def _ask_in_turn(self, request: HttpRequest, retrier: AsyncRetrier) -> HttpAnswer:
         """Asks the pods that may answer, one after the other while none gives an answer."""

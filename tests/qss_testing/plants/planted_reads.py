@@ -31,8 +31,8 @@ READ_PLANTS = (
     Plant.of(
         "a late answer of a store that was made again is taken",
         f"{_CLIENT}/reads/sync_session.py",
-        "            if self.state.store_id != asked_of:\n",
-        "            if False:\n",
+        "                if self.state.store_id == asked_of:\n",
+        "                if True:\n",
         f"{_RUNS}::test_a_late_answer_of_a_store_that_was_made_again_is_not_taken",
     ),
     Plant.of(
