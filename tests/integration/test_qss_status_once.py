@@ -37,7 +37,8 @@ def write(qss: Qss, value: int) -> None:
 
 
 def conditions(qss: Qss) -> dict[str, dict[str, Any]]:
-    return {one["type"]: one for one in qss.status()["status"]["conditions"]}
+    """The published conditions by their type; empty before the first round."""
+    return {one["type"]: one for one in qss.status()["status"].get("conditions", [])}
 
 
 def told_by_pods(qss: Qss) -> list[dict[str, Any]]:
@@ -56,11 +57,19 @@ def conditions_without_generation(qss: Qss) -> list[dict[str, Any]]:
     ]
 
 
+def settled_trouble(qss: Qss, reason: str) -> tuple[dict[str, dict[str, Any]], str] | None:
+    """The conditions with that reason and what `qss status` shows; None if a round lay between."""
+    before = conditions(qss)
+    shown = qss.run("status", STORE).out
+    found = conditions(qss)
+    degraded = found.get("Degraded", {})
+    return (found, shown) if before == found and degraded.get("reason") == reason else None
+
+
 def shown_once(qss: Qss, reason: str) -> str:
     """The lines of the store in that trouble, in which no long part of a message comes twice."""
-    wait_until(lambda: conditions(qss)["Degraded"]["reason"] == reason)
-    shown = qss.run("status", STORE).out
-    said = {part for one in conditions(qss).values() for part in one["message"].split("; ")}
+    found, shown = wait_until(lambda: settled_trouble(qss, reason))
+    said = {part for one in found.values() for part in one["message"].split("; ")}
     parts = Counter({part: shown.count(part) for part in said if len(part) >= LONG})
     assert parts, "the trouble has a long message"
     assert set(parts.values()) == {1}, parts
@@ -74,8 +83,9 @@ def test_a_lost_volume(qss: Qss) -> None:
     shown = shown_once(qss, "NoInSyncReplica")
     assert "NoInSyncReplica: word-counts-1: the volume is empty or incomplete" in shown
     assert "NoInSyncReplica: as Ready says" in shown
-    message = conditions(qss)["Degraded"]["message"]
-    assert message == conditions(qss)["Ready"]["message"], "the status itself has it whole"
+    now = conditions(qss)
+    degraded, ready = now["Degraded"]["message"], now["Ready"]["message"]
+    assert degraded == ready, "the status itself has it whole"
 
 
 def test_partitions_that_were_rolled_back(qss: Qss) -> None:
