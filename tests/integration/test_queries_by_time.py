@@ -286,3 +286,27 @@ async def test_other_partitions_than_the_cursors_are_refused(
     cursor = (await api(cluster).get(f"{WINDOWS}&limit=4")).json()["cursor"]
     answer = await api(cluster).get(f"{WINDOWS}&limit=4&partitions=0&cursor={cursor}")
     answer.problem(400, "MALFORMED_CURSOR")
+
+
+@pytest.mark.parametrize("order", ["ASCENDING", "DESCENDING"])
+@pytest.mark.parametrize(
+    ("serde", "key"),
+    [
+        ("json", b'{\n"n":%d}'),  # Shown with a space in place of the line break.
+        ("string", b"\xff%d"),  # Shown as the replacement character.
+        ("uuid", b"0000000A-0000-0000-0000-0000000000%02d"),  # Shown in lower case.
+    ],
+)
+async def test_keys_that_their_json_does_not_give_back_are_all_paged(
+    start_cluster: StartCluster, api: MakeApi, serde: str, key: bytes, order: str
+) -> None:
+    members = {**WINDOW, "key_serde": serde}
+    cluster = await start_cluster(2, engine="memory", **members)
+    await cluster.put([Put(key % number, b"%d" % number, 0, start=5) for number in range(20)])
+    found = await pages(lambda: api(cluster), f"{WINDOWS}&limit=3&order={order}")
+    rows = [row for page in found for row in page]
+    numbers = sorted(range(20), key=lambda number: key % number, reverse=order == "DESCENDING")
+    assert [row["value"] for row in rows] == numbers
+    assert all(
+        row.keys() == {"key", "windowStart", "windowEnd", "value", "timestamp"} for row in rows
+    )

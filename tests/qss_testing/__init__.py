@@ -11,7 +11,8 @@ pods, a writer fills the store, a client asks, and a reference says what the ans
 
 Tests wait by `waiting` only: it asks again until a condition holds, with a deadline, and never
 sleeps for a fixed time. `kinds` has the kinds of Kubernetes objects that only tests use,
-`row_bytes` encodes and decodes the bytes of a row, and `memory_engine` keeps a database in memory.
+`row_bytes` encodes and decodes the bytes of a row, `any_rows` draws rows of any store for
+hypothesis, and `memory_engine` keeps a database in memory.
 
 Take a real pod before a fake: `pods.stores` starts in milliseconds. A fake has the methods of a
 port of the product, such as `Cluster`, and stands for what the port reaches.

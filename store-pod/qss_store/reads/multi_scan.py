@@ -117,6 +117,10 @@ class Scan:
             try:
                 source = await early.take(piece, self.budget.rows_left)
                 source = source or await self._open(piece)
+                if isinstance(source, LocalSource) and (
+                    head := self.encoder.begin(source.sequence)
+                ):
+                    yield ScannedRows(piece.partition, head)
                 while (chunk := await source.more()).row_count:
                     self.budget.spend(chunk.row_count, len(chunk.data))
                     yield ScannedRows(piece.partition, chunk.data)

@@ -17,7 +17,7 @@ from qss_core.model import Ordinal, PartitionId
 from qss_core.queries.requests import PartitionAnswer, failure_of
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import RowEncoder
-from qss_store.reads.encode.timed_rows import make_timed_writer, row_key_of_line
+from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.multi_scan import (
     PEER_SHARE_OF_TIME,
     Event,
@@ -88,7 +88,8 @@ class TimeScan:
             return
         rows, ends = self._merged(found)
         if rows:
-            yield ScannedRows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
+            row_keys, lines = zip(*[(row_key, line) for _, (_, row_key, line) in rows], strict=True)
+            yield ScannedRows(None, self.encoder.of_own_lines(row_keys, lines))
         left = [piece for piece in self._left(found) if piece.partition not in ends]
         cursor = self._cursor(left, _end_of(rows))
         for partition, part in found.items():
@@ -278,9 +279,8 @@ class TimeScan:
         try:
             rows: list[tuple[TimeOrder, _Line]] = []
             order_of = make_time_order(plan.type, piece.partition)
-            while some := await source.lines():
-                for line in some:
-                    row_key = row_key_of_line(line, plan, codec)
+            while some := await source.keyed_lines():
+                for row_key, line in some:
                     rows.append((order_of(row_key), self._kept((piece.partition, row_key, line))))
             answer = source.ending().answer
         finally:

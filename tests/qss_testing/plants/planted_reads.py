@@ -14,6 +14,22 @@ _ABSENT = "        state.saw_token(error.details.get(POSITION_HEADER))\n        
 
 READ_PLANTS = (
     Plant.of(
+        "a pod makes the row keys of another pod's rows from what they show",
+        f"{_SCANS}/encode/rows_for_pods.py",
+        "            if not is_given_back:\n",
+        "            if False:\n",
+        "tests/unit/qss_store/reads/test_rows_for_pods.py"
+        "::test_the_row_keys_of_any_rows_are_found_again",
+    ),
+    Plant.of(
+        "a broken stream of another pod continues in an older state",
+        f"{_SCANS}/scans/sources.py",
+        "        sequence = max(self._start.sequence, told)\n",
+        "        sequence = self._start.sequence\n",
+        "tests/unit/qss_store/reads/test_rows_for_pods.py"
+        "::test_a_broken_stream_continues_behind_its_last_row_in_no_older_state",
+    ),
+    Plant.of(
         "older pods refuse each first page by time of chosen partitions",
         f"{_SCANS}/scans/cursors.py",
         " and any(piece.last_key is not None for piece in left):",

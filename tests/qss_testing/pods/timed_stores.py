@@ -10,6 +10,7 @@ from qss_testing.pods.stores import Cluster, Put
 StartCluster = Callable[..., Awaitable[Cluster]]
 
 SIZE_MS = 1000
+_PAGES_MAX = 1000
 RETENTION_MS = 3_600_000
 
 WINDOW: dict[str, Any] = {
@@ -110,4 +111,5 @@ async def pages(next_pod: Callable[[], Api], path: str, accept: str = "*/*") -> 
         else:
             rows, cursor = answer.json()["rows"], answer.json()["cursor"]
         found.append(rows)
+        assert len(found) <= _PAGES_MAX, "the pages do not end"
     return found

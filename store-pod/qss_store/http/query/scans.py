@@ -25,6 +25,7 @@ from qss_store.http.query.streams import (
     Collected,
     EventSource,
     NdjsonEncoder,
+    PodEncoder,
     StreamEncoder,
     StreamSlots,
     answers_json,
@@ -40,6 +41,7 @@ from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.csv_encoder import CsvRows
 from qss_store.reads.encode.json import JsonRows, RowEncoder
+from qss_store.reads.encode.rows_for_pods import ROW_KEYS_HEADER
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan, plan_scan
@@ -98,6 +100,8 @@ class ScanApi:
         """Sends the rows as the client takes them; `send_json` sends a different JSON document."""
         media = negotiate(request, MEDIA)
         encoder = make_encoder(media, read.codec, read.plan)
+        if media == NDJSON and ROW_KEYS_HEADER in request.headers:
+            encoder = PodEncoder(read.codec, read.plan)
         # A page of CSV needs its cursor before the first row.
         is_page = media == JSON or (media == CSV and read.limit is not None)
         scan = self._scan(request, read, encoder, make_peer_request, is_page=is_page)
@@ -245,6 +249,7 @@ def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
         hdrs.ACCEPT: NDJSON,
         BYTES_MAX_HEADER: str(part.bytes_max),
         SECONDS_MAX_HEADER: seconds_text(part.seconds_max),
+        ROW_KEYS_HEADER: "1",
     }
 
 

@@ -23,6 +23,7 @@ from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, writ
 from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.csv_encoder import CsvRows
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
+from qss_store.reads.encode.rows_for_pods import RowsForPod
 from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
 _CURSOR_MAX = 6000  # Clients take headers of at least 8 KiB.
@@ -118,6 +119,10 @@ class NdjsonEncoder(NdjsonRows):
     def end(self) -> bytes:
         """Empty: the last mark ends the stream."""
         return b""
+
+
+class PodEncoder(RowsForPod, NdjsonEncoder):
+    """Encodes the rows of this pod for another one, which asked for their row keys."""
 
 
 async def stream(

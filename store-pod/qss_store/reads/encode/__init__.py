@@ -8,8 +8,8 @@ A scan hands over a chunk of rows from one state, as two lists: row keys and row
 2. `json` makes an object of each row, and encodes all with one call: with commas for an array
    (`JsonRows`), or as lines (`NdjsonRows`). `http.query.arrow` takes the same columns for Arrow.
    `csv_encoder` makes CSV of the JSON.
-3. `timed_rows` writes single rows of windows, sessions and versions with their times, and reads the
-   row key back from such a line.
+3. `timed_rows` writes single rows of windows, sessions and versions with their times.
+   `rows_for_pods` writes the lines for another pod, and reads the row key back from such a line.
 4. `batch_get` writes the rows of a batch get, which have their partition and a status. It returns
    None if a row is damaged: then `get_many` writes them one by one, and only that key fails.
 
@@ -19,6 +19,6 @@ of `json` equal those of the writers of single rows, so a new member goes into b
 The members of a row follow the `shape` of the plan, not the store's format alone: a KeyQuery hides
 timestamps. A row with times but without a timestamp shows the time of its key.
 
-The package uses `plans` and `codec`, and no replica. Tests: `test_row_encoders`, `test_codec`
-and `test_timed_rows` in `tests/unit/qss_store/reads`.
+The package uses `plans` and `codec`, and no replica. Tests: `test_row_encoders`, `test_codec`,
+`test_timed_rows` and `test_rows_for_pods` in `tests/unit/qss_store/reads`.
 """

@@ -12,6 +12,7 @@ import msgspec
 
 from qss_core.formats.timed_keys import STILL_VALID
 from qss_core.formats.values import TIMESTAMP_BYTES, Format
+from qss_core.model import Sequence as StateSequence
 from qss_core.model import StoreType
 from qss_core.times import Times, time_writer
 from qss_store.reads.codec import Codec, Shape, headers_json
@@ -44,8 +45,16 @@ class RowEncoder(StoredRowEncoder, Protocol):
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
         """Joins rows that are JSON already."""
 
+    def of_own_lines(self, _row_keys: Sequence[bytes], lines: Sequence[bytes]) -> bytes:
+        """Joins rows of this pod that are JSON already."""
+        return self.of_lines(lines)
 
-class JsonRows:
+    def begin(self, _sequence: StateSequence) -> bytes:
+        """The bytes before the first rows of a state; another pod is told the state's sequence."""
+        return b""
+
+
+class JsonRows(RowEncoder):
     """Encodes rows with commas between them, for an array."""
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
@@ -58,7 +67,9 @@ class JsonRows:
         return b",".join(lines)
 
 
-class NdjsonRows:
+class NdjsonRows(RowEncoder):
+    """Encodes rows as one line each."""
+
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
         self._lines = _make_lines(codec, plan)
 

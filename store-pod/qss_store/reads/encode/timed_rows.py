@@ -1,4 +1,4 @@
-"""The JSON of rows with times, and the row key of a row in JSON.
+"""The JSON of rows with times.
 
 A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
 "sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` if the query asks
@@ -8,28 +8,19 @@ null for the latest version.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-import msgspec
-
-from qss_core.errors import MalformedBytesError, StoreError
 from qss_core.formats.timed_keys import (
     STILL_VALID,
     decode_session_key,
     decode_version_key,
     decode_window_key,
-    encode_session_key,
-    encode_version_key,
-    encode_window_key,
     window_end,
 )
 from qss_core.formats.values import TIMESTAMP_UNKNOWN, splitter_of
 from qss_core.model import StoreType
-from qss_core.times import Times, time_of_json, time_writer
+from qss_core.times import Times, time_writer
 from qss_store.reads.codec import Codec, RowWriter, Shape, headers_json, make_row_writer
 from qss_store.reads.plans.dispatch import RowsPlan
-from qss_store.reads.plans.indexes import IndexPlan
-from qss_store.reads.plans.keys import ScanPlan, key_of_json
 from qss_store.reads.plans.times import TimedPlan
 
 # A row key -> the members of a row before its value, and the row's time.
@@ -110,44 +101,3 @@ _HEADS = {
     StoreType.SESSION: _session_head,
     StoreType.VERSIONED: _version_head,
 }
-
-
-# --- Back from a line
-
-
-class _Line(msgspec.Struct, rename="camel"):
-    """The members of a line that its row key has."""
-
-    key: msgspec.Raw
-    index_key: Any = None
-    window_start: int | str | None = None
-    sequence: int = 0
-    session_start: int | str | None = None
-    session_end: int | str | None = None
-    valid_from: int | str | None = None
-    valid_to: int | str | None = None
-
-
-def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
-    """The row key of a row in JSON from another pod. Raises MalformedBytesError."""
-    try:
-        row = msgspec.json.decode(line, type=_Line)
-        if codec.key.name == "json":
-            key = bytes(row.key)  # As stored: encoding it again could change spaces.
-        else:
-            key = key_of_json(msgspec.json.decode(row.key), codec)
-        if isinstance(plan, ScanPlan):
-            return key
-        if isinstance(plan, IndexPlan):
-            return plan.index.head(row.index_key) + key
-        if plan.type is StoreType.WINDOW:
-            start = time_of_json("windowStart", row.window_start)
-            return encode_window_key(key, start, row.sequence)
-        if plan.type is StoreType.VERSIONED:
-            start = time_of_json("validFrom", row.valid_from)
-            end = None if row.valid_to is None else time_of_json("validTo", row.valid_to)
-            return encode_version_key(key, start, STILL_VALID if end is None else end)
-        start = time_of_json("sessionStart", row.session_start)
-        return encode_session_key(key, start, time_of_json("sessionEnd", row.session_end))
-    except (msgspec.DecodeError, UnicodeDecodeError, StoreError) as error:
-        raise MalformedBytesError("a pod answered with a row that has no key") from error

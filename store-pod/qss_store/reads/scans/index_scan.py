@@ -64,6 +64,7 @@ class IndexScan:
 
     def take(self, rows_max: int) -> Chunk:
         """The next rows, within `rows_max` and a chunk's limits."""
+        row_keys: list[bytes] = []
         taken: list[bytes] = []
         size = 0
         most = min(rows_max, _CHUNK_ROWS_MAX)
@@ -73,6 +74,7 @@ class IndexScan:
                 last_key = self._ahead[0]
                 line = self._line(last_key)
                 size += len(line)
+                row_keys.append(last_key)
                 taken.append(line)
                 self._ahead = next(self._rows, None)
         except MalformedBytesError as error:
@@ -80,7 +82,9 @@ class IndexScan:
         # Advance only now: the caller did not get the rows of a chunk that failed.
         self.last_key = last_key
         self._given += len(taken)
-        return Chunk(len(taken), self._encoder.of_lines(taken)) if taken else NO_ROWS
+        if not taken:
+            return NO_ROWS
+        return Chunk(len(taken), self._encoder.of_own_lines(row_keys, taken))
 
     def _line(self, index_row: bytes) -> bytes:
         index_key, key = self._index.parts(index_row)

@@ -13,7 +13,8 @@ from typing import Protocol
 import msgspec
 
 from qss_client.clock import Clock
-from qss_core.errors import MalformedBytesError, UnreachableError
+from qss_core.errors import UnreachableError
+from qss_core.model import Sequence
 from qss_core.queries.requests import (
     MARK_START,
     ROW_START,
@@ -23,7 +24,7 @@ from qss_core.queries.requests import (
     error_of_failure,
 )
 from qss_store.reads.encode.json import RowEncoder
-from qss_store.reads.encode.timed_rows import row_key_of_line
+from qss_store.reads.encode.rows_for_pods import ToldLines, row_key_of_line
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading
@@ -35,6 +36,8 @@ from qss_store.reads.scans.open_scan import RowScan
 from qss_store.reads.scans.replica_reads import NO_ROWS, SCAN_ROWS_MAX, Chunk
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.heavy_turns import HeavyTurns
+
+_PeerRow = tuple[bytes, bytes | None]  # A JSON line, and its row key where a line told it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,11 @@ class LocalSource:
         self._patience_s = patience_s
         self._seconds = 0.0
         self._has_begun = False
+
+    @property
+    def sequence(self) -> Sequence:
+        """The sequence of the state that all rows come from."""
+        return self._scan.sequence
 
     @property
     def replica(self) -> Replica:
@@ -141,8 +149,9 @@ class RemoteSource:
         self._start = start
         self._request = request
         self._encoder = encoder
-        self._first: list[bytes] = []
-        self._last_row: bytes | None = None
+        self._told = ToldLines()
+        self._first: list[_PeerRow] = []
+        self._last_row: _PeerRow | None = None
         self._mark: PartitionMark | None = None
 
     async def begin(self) -> None:
@@ -150,30 +159,41 @@ class RemoteSource:
         self._first = await self._next()
 
     async def more(self) -> Chunk:
-        rows = await self.lines()
-        return Chunk(len(rows), self._encoder.of_lines(rows)) if rows else NO_ROWS
+        rows = await self._take()
+        return (
+            Chunk(len(rows), self._encoder.of_lines([row for row, _ in rows])) if rows else NO_ROWS
+        )
 
-    async def lines(self) -> list[bytes]:
-        """The next rows as JSON lines."""
+    async def keyed_lines(self) -> list[tuple[bytes, bytes]]:
+        """The next rows, each as its row key and its JSON line."""
+        return [(self._key_of(row), row[0]) for row in await self._take()]
+
+    async def _take(self) -> list[_PeerRow]:
         rows = self._first or await self._next()
         self._first = []
         if rows:
             self._last_row = rows[-1]
         return rows
 
-    async def _next(self) -> list[bytes]:
-        if self._mark is not None:
-            return []
-        rows = await self._lines.more()
-        if not rows:
-            raise UnreachableError("the other pod's answer broke off between its rows")
-        if rows[-1].startswith(MARK_START):
-            self._mark = decode_mark(rows.pop())
-            if self._mark.failure is not None and not rows:
+    async def _next(self) -> list[_PeerRow]:
+        """The next rows; none at the end."""
+        rows: list[_PeerRow] = []
+        while not rows and self._mark is None:
+            lines = await self._lines.more()
+            if not lines:
+                raise UnreachableError("the other pod's answer broke off between its rows")
+            if lines[-1].startswith(MARK_START):
+                self._mark = decode_mark(lines.pop())
+            rows = self._told.rows(lines, ROW_START)
+            if self._mark is not None and self._mark.failure is not None and not rows:
                 raise error_of_failure(self._mark.failure)
-        if not all(row.startswith(ROW_START) for row in rows):
-            raise MalformedBytesError("the other pod answered with lines that are not rows")
         return rows
+
+    def _key_of(self, row: _PeerRow) -> bytes:
+        line, told = row
+        if told is not None:
+            return told
+        return row_key_of_line(line, self._request.plan, self._request.codec)
 
     def ending(self) -> Ending:
         mark = self._mark
@@ -191,8 +211,9 @@ class RemoteSource:
         """The rows after the last row that was returned; only now its key is decoded."""
         if self._last_row is None:
             return self._start
-        key = row_key_of_line(self._last_row, self._request.plan, self._request.codec)
-        return Piece(self._start.partition, key, self._start.sequence)
+        told = self._told.sequence or self._start.sequence
+        sequence = max(self._start.sequence, told)
+        return Piece(self._start.partition, self._key_of(self._last_row), sequence)
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -8,7 +8,7 @@ from qss_core.errors import MalformedBytesError, MalformedCursorError, UnknownQu
 from qss_core.model import PartitionId, Sequence
 from qss_core.queries.types import IndexQuery, Order
 from qss_store.reads.codec import Codec, codec_of
-from qss_store.reads.encode.timed_rows import row_key_of_line
+from qss_store.reads.encode.rows_for_pods import row_key_of_line
 from qss_store.reads.plans.indexes import IndexPlan, plan_index_query
 from qss_store.reads.scans.cursors import Piece, decode_cursor, encode_cursor
 from qss_store.runtime.plugins import Extensions

@@ -11,7 +11,8 @@ from qss_core.formats.values import Format
 from qss_core.model import StoreType
 from qss_core.times import Times
 from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
-from qss_store.reads.encode.timed_rows import make_timed_writer, row_key_of_line
+from qss_store.reads.encode.rows_for_pods import row_key_of_line
+from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.plans.times import TimedPlan, plan_sessions, plan_windows
 from qss_testing.pods.stores import make_definition
 from qss_testing.row_bytes import Record, encode_row
