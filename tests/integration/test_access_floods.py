@@ -34,7 +34,12 @@ FLOODERS = 40
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[PodCluster, Reviewer]]:
-    with Reviewer(rights()) as reviewer, guarded(tmp_path, reviewer) as cluster:
+    # No refusal expires while a slow machine asks a thousand times.
+    environment = {"QSS_ACCESS_NEGATIVE_S": "600"}
+    with (
+        Reviewer(rights()) as reviewer,
+        guarded(tmp_path, reviewer, environment=environment) as cluster,
+    ):
         yield cluster, reviewer
 
 
