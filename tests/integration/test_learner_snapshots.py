@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from io import BufferedIOBase, BufferedReader, BytesIO
 from pathlib import Path
@@ -47,6 +47,8 @@ from qss_testing.pods.write_cluster import (
     write_cluster,
 )
 from qss_testing.waiting import wait_until_async
+
+PART_BYTES = 64 * 1024  # The smallest part that a learner asks for.
 
 
 async def test_a_learner_that_asks_again_gets_a_snapshot_in_place_of_its_old_one(
@@ -154,6 +156,48 @@ async def test_a_copy_of_an_active_that_has_changed_is_not_kept(tmp_path: Path) 
         await cluster.assign([configuration(0, 2, epoch=5, standbys=[0], learners=[1])])
         with pytest.raises(StaleEpochError, match="its active on pod 2 now"):
             registry.check_copied(held, before)
+
+
+class _HandedOver:
+    """An active with a snapshot of one file in three parts, which loses its role at the first."""
+
+    def __init__(self, lose_role: Callable[[], Awaitable[None]]) -> None:
+        self.parts = 0  # That were asked for.
+        self._lose_role = lose_role
+
+    async def post(self, url: str, message: object, kind: type[Any], timeout_s: float) -> Any:
+        raise AssertionError("a copy sends no JSON")
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        if not url.endswith(SNAPSHOT_PATH):
+            return encode_message(Done())
+        files = (SnapshotFile(name="a.sst", size=3 * PART_BYTES),)
+        return encode_message(SnapshotManifest(snapshot="s", files=files))
+
+    async def download(
+        self, url: str, body: bytes, take: Callable[[BufferedIOBase], None], timeout_s: float
+    ) -> None:
+        self.parts += 1
+        part = bytes(PART_BYTES)
+        take(BufferedReader(BytesIO(frame_of(BytesIO(part), len(part)))))
+        await self._lose_role()
+
+
+async def test_a_copy_of_a_deposed_active_is_given_up_between_two_parts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was fetched to its end, which takes long, and thrown away."""
+    async with replicated(tmp_path, pods=3, snapshot_bytes_per_s=PART_BYTES) as cluster:
+        await lead(cluster, 0, 3, standbys=[2])
+        await lead(cluster, 0, 4, standbys=[2], learners=[1])
+        deposed = configuration(0, 2, epoch=5, standbys=[0], learners=[1])
+        source = _HandedOver(lambda: cluster.assign([deposed]))
+        copies = LearnerCopies(cluster.pods[1].pod, tmp_path / "volume", source, 5.0)
+        copies.begin(cluster.configurations[0], Ordinal(0))
+        async with asyncio.timeout(20):
+            await asyncio.gather(*copies.tasks)
+        assert source.parts == 1
+        assert "could not be copied: partition 0 has its active on pod 2 now" in caplog.text
 
 
 async def test_entries_behind_a_copy_are_kept_while_another_learner_joins(tmp_path: Path) -> None:

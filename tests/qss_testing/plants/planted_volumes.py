@@ -21,6 +21,13 @@ VOLUME_PLANTS = (
         "::test_a_learner_that_has_installed_its_copy_needs_no_other_one",
     ),
     Plant.of(
+        "a copy of a deposed active is fetched to its end",
+        f"{_STORE}/replicas/transfer/learner_copies.py",
+        "                check()\n",
+        "                pass\n",
+        f"{_SNAPSHOTS}::test_a_copy_of_a_deposed_active_is_given_up_between_two_parts",
+    ),
+    Plant.of(
         "a copy is begun that has no room",
         f"{_STORE}/replicas/transfer/learner_copies.py",
         "            await self._pod.room.check_copy(partition, self._lacking_bytes())\n",

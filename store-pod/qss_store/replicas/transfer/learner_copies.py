@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
@@ -104,8 +105,9 @@ class LearnerCopies:
             async with self._slots:
                 before = self._pod.registry.copied_over(configuration)
                 await run_blocking(_begin, path)
+                check = partial(self._pod.registry.check_copied, configuration, before)
                 async with self._snapshot(configuration, source) as snapshot:
-                    await self._fetch(partition, source, snapshot.manifest, path)
+                    await self._fetch(partition, source, snapshot.manifest, path, check)
                     is_rebuilt = self._had_entries(partition)
                     await self._pod.install(configuration, path, before)
                     snapshot.is_installed = True
@@ -165,9 +167,17 @@ class LearnerCopies:
                 _LOG.debug("the snapshot is deleted later: %s", error.message)
 
     async def _fetch(
-        self, partition: PartitionId, source: Ordinal, manifest: SnapshotManifest, path: Path
+        self,
+        partition: PartitionId,
+        source: Ordinal,
+        manifest: SnapshotManifest,
+        path: Path,
+        check: Callable[[], object],
     ) -> None:
-        """Fetches all files, if they have room beside what the other copies still lack."""
+        """Fetches all files, if they have room beside what the other copies still lack.
+
+        `check` raises where the copy is of no use any more; it is called before each part.
+        """
         total = sum(one.size for one in manifest.files)
         copies, left, done = self._pod.registry.copies, iter(manifest.files), 0
         files = self._files[partition] = []
@@ -176,7 +186,7 @@ class LearnerCopies:
             nonlocal done
             for file in left:
                 files.append(_target(path, file))
-                await self._fetch_file(source, manifest.snapshot, file, files[-1])
+                await self._fetch_file(source, manifest.snapshot, file, files[-1], check)
                 done += file.size
                 copies[partition] = CopyReport(
                     partition=partition, done_bytes=done, total_bytes=total
@@ -202,13 +212,19 @@ class LearnerCopies:
         return total - sum(file.size for files in self._files.values() for file in files)
 
     async def _fetch_file(
-        self, source: Ordinal, snapshot: str, file: SnapshotFile, target: CopiedFile
+        self,
+        source: Ordinal,
+        snapshot: str,
+        file: SnapshotFile,
+        target: CopiedFile,
+        check: Callable[[], object],
     ) -> None:
         """Copies and syncs a file; after a failure it goes on behind the bytes that it has."""
         tries = 0
         try:
             await run_blocking(target.open)
             while target.size < file.size:
+                check()
                 before = target.size
                 try:
                     await self._fetch_part(source, snapshot, file, target)
