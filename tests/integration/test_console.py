@@ -1,5 +1,6 @@
 """Each pod serves the console: static files with strict headers, and a switch."""
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from qss_testing.pods.stores import Cluster
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 WEIGHT_BYTES_MAX = 300 * 1000
+FIRST_PAINT_BYTES_MAX = 14_000  # What a new connection sends at once (RFC 6928).
 LICENSES = {f"vendor/LICENSE.{name}" for name in ("htm", "preact", "uplot")}
 
 
@@ -61,6 +63,19 @@ def test_the_page_is_small_and_loads_nothing_from_elsewhere() -> None:
     assert "<style" not in page
     assert "onclick" not in page
     assert "style=" not in page
+
+
+def test_nothing_but_one_style_sheet_is_waited_for_before_the_first_paint() -> None:
+    files = console_files()
+    page = files["index.html"].body.decode()
+    head, body = page.split("</head>")
+    sheets = re.findall(r'<link rel="stylesheet" href="([^"]+)">', head)
+    assert sheets == ["style.css"]
+    scripts = re.findall(r"<script[^>]*>", head)
+    assert all('type="module"' in one or " async" in one for one in scripts), scripts
+    assert "<script" not in body
+    assert "Asking the pod" in body, "the page itself has words to paint"
+    assert len(page) + len(files["style.css"].body) <= FIRST_PAINT_BYTES_MAX
 
 
 async def test_the_console_can_be_switched_off(start_cluster: StartCluster, api: MakeApi) -> None:

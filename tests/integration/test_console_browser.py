@@ -29,8 +29,6 @@ pytestmark = pytest.mark.long
 KEYS = [f"k{number:02}" for number in range(30)]
 VIEWS = {"overview": "Overview", "partitions": "Partitions", "ask": "Ask", "live": "Live"}
 WIDTHS = (360, 1280, 2560)
-FIRST_PAINT_MS = 200
-PAINT_FACTOR = 5  # Other tests run at the same time.
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +69,6 @@ def test_the_overview_shows_the_store_and_batches_as_they_come(
         job.write([Record("later", 1)])
         expect(batches).to_have_count(before + 1)
         expect(batches.first).to_contain_text("job")
-        paints = "performance.getEntriesByType('paint').map(one => one.startTime)"
-        assert page.evaluate(paints)[0] <= FIRST_PAINT_MS * PAINT_FACTOR
         watched.check()
 
 

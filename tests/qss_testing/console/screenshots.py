@@ -1,4 +1,7 @@
-"""`make screenshots`: the pictures of the console that the documentation shows."""
+"""`make screenshots`: the pictures of the console that the documentation shows.
+
+It prints when the overview was painted first, beside a page of one line.
+"""
 
 import sys
 import tempfile
@@ -67,6 +70,7 @@ def _take(browser: Browser, cluster: PodCluster, directory: Path) -> None:
         page.screenshot(path=directory / f"console-{name}.png")
 
     base = f"{cluster.url}/console/#"
+    _print_first_paints(browser, f"{base}/overview")
     options = {"viewport": _SIZE, "reduced_motion": "reduce"}
     with opened(browser, f"{base}/overview", **options) as watched:
         page = watched.page
@@ -85,6 +89,15 @@ def _take(browser: Browser, cluster: PodCluster, directory: Path) -> None:
         _take_over(cluster)
         page.get_by_role("button", name="epoch 2").first.wait_for()
         take(page, "failover")
+
+
+def _print_first_paints(browser: Browser, overview: str) -> None:
+    for name, address in (("a page of one line", "data:text/html,word"), ("overview", overview)):
+        page = browser.new_page()
+        page.goto(address)
+        painted = page.wait_for_function("performance.getEntriesByType('paint')[0]?.startTime")
+        sys.stdout.write(f"first paint of {name}: {painted.json_value():.0f} ms\n")
+        page.close()
 
 
 def _take_over(cluster: PodCluster) -> None:
