@@ -115,7 +115,7 @@ PLANTS = (
     Plant.of(
         "a full volume hides what is whole",
         f"{_STORE}/replicas/apply/replica_recovery.py",
-        "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+        "(() if found.is_commit_unfinished else (RecoveryStep.SHOW_STATE,))",
         "()",
         f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_whole_partitions[1]",
     ),
