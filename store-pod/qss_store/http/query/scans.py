@@ -39,7 +39,7 @@ from qss_store.http.responses import encoded_query, forwarded_headers, seconds_t
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.csv_encoder import CsvRows
-from qss_store.reads.encode.json import JsonRows, RowEncoder
+from qss_store.reads.encode.json import JsonRows, ScanEncoder
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan, plan_scan
@@ -126,7 +126,7 @@ class ScanApi:
         self,
         request: web.Request,
         read: ReadRequest[RowsPlan],
-        encoder: RowEncoder,
+        encoder: ScanEncoder,
         make_peer_request: MakePeerRequest,
         *,
         is_page: bool,

@@ -22,7 +22,7 @@ from qss_store.http.content_types import CSV_WITH_HEADER, CURSOR_HEADER, JSON, N
 from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.csv_encoder import CsvRows
-from qss_store.reads.encode.json import NdjsonRows, RowEncoder
+from qss_store.reads.encode.json import NdjsonRows, ScanEncoder
 from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
 _CURSOR_MAX = 6000  # Clients take headers of at least 8 KiB.
@@ -96,7 +96,7 @@ async def collect(request: web.Request, scan: EventSource) -> Collected:
     return collected
 
 
-class StreamEncoder(RowEncoder, Protocol):
+class StreamEncoder(ScanEncoder, Protocol):
     """Encodes a scan as the bytes of a stream."""
 
     media: str

@@ -38,7 +38,7 @@ class StoredRowEncoder(Protocol):
         """
 
 
-class RowEncoder(StoredRowEncoder, Protocol):
+class ScanEncoder(StoredRowEncoder, Protocol):
     """Encodes the rows of a scan, of this pod and of others."""
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
