@@ -18,7 +18,8 @@ from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.membership.moves import full_pods
 from qss_operator.planning.membership.standby_state import pods_without_standbys
 from qss_operator.planning.model import ConditionType, Observation, PodState, replica_of
-from qss_operator.planning.placement import first_configurations, place, sites_of
+from qss_operator.planning.placement.place import first_configurations, place
+from qss_operator.planning.placement.sites import sites_of
 from qss_operator.planning.scaling import may_hold_more, needed_pods, wanted_replicas
 
 PODS_STARTING = "PodsStarting"

@@ -346,7 +346,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a pod on a cordoned node gets a new replica",
-        "operator/qss_operator/planning/placement.py",
+        "operator/qss_operator/planning/placement/draft.py",
         "        is_closed = [pod not in self.open for pod in pods]",
         "        is_closed = [False for pod in pods]",
         f"{_CORDONED}::test_a_new_store_uses_the_pods_of_other_nodes",

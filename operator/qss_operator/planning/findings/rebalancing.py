@@ -23,7 +23,7 @@ from qss_operator.planning.model import (
     MovingReplica,
     Observation,
 )
-from qss_operator.planning.placement import Placement
+from qss_operator.planning.placement.sites import Placement
 from qss_operator.planning.scaling import ENOUGH_ROOM, pods_to_empty
 
 NOTHING_TO_MOVE = "NothingToMove"

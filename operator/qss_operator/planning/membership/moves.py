@@ -31,9 +31,10 @@ from qss_operator.planning.membership.standby_state import (
 )
 from qss_operator.planning.membership.unlike_replicas import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
-from qss_operator.planning.placement import Placement, Site, place, sites_of
+from qss_operator.planning.placement.place import place
+from qss_operator.planning.placement.shares import fair_shares
+from qss_operator.planning.placement.sites import Placement, Site, sites_of
 from qss_operator.planning.scaling import pods_without_room
-from qss_operator.planning.shares import fair_shares
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
