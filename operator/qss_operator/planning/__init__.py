@@ -13,6 +13,8 @@ status that `status` makes of the same observation.
    for a move, for a new standby. A move goes to the pods that `placement` chooses for the present
    spec. `membership` also chooses the next pod to restart, and replicas to delete.
 4. `formats` decides the format of the rows, and `losses` reads the losses that a person accepted.
+   `fullest_learner` finds a learner that may go on after a loss. `missing_data` finds pods whose
+   volumes lack data: they get no assignment.
 5. `plan` puts the steps in order. The number of pods comes first. If the assignment is new, it is
    written into the status, else replicas are deleted and a pod is restarted. Then each pod gets the
    assignment, and accepted losses come last. No pod gets an assignment that is not published.

@@ -121,7 +121,7 @@ PLANTS = (
     ),
     Plant.of(
         "a pod that lost a partition hears of no epoch",
-        "operator/qss_operator/planning/assignment_state.py",
+        "operator/qss_operator/planning/missing_data.py",
         "        held |= {one.partition for one in report.lost}\n",
         "",
         "tests/unit/qss_operator/planning/test_losses.py"

@@ -4,17 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.text import by_reason, listed
-from qss_operator.planning.assignment_state import KnownAssignment, held_by
-from qss_operator.planning.losses import (
-    AWAY_S,
-    Lacking,
-    fullest_learner,
-    how_to_accept,
-    last_resort,
-    learners_message,
-    misplaced_message,
-)
+from qss_operator.planning.assignment_state import KnownAssignment
+from qss_operator.planning.fullest_learner import AWAY_S, fullest_learner, learners_message
+from qss_operator.planning.losses import Lacking, how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.retirements import left_with_more
+from qss_operator.planning.missing_data import held_by
 from qss_operator.planning.model import Observation, PodState
 
 
