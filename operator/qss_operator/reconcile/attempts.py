@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Work(Enum):
     """The work of a round that can fail, beside telling a pod its assignment."""
 
-    CHILDREN = "what stands beside the pods"
+    CHILDREN = "the update of the objects beside the pods"
     REPLICAS = "the number of pods"
     RESTART = "the restart of a pod"
     LOSS = "the loss that was accepted"

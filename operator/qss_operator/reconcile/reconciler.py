@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """The pauses between rounds, and the shortest times between two of what is published.
+    """The pauses between rounds, and the shortest times between two publications.
 
     `publish_s` is between two statuses, `moves_s` between two assignments with changes of moves: a
     batch with rows in all partitions meets each of them.
@@ -242,7 +242,7 @@ class StoreReconciler:
             Work.RETIREMENT, step, lambda: self._pods.retire(pod.reached_at, request)
         )
 
-    # --- What is published
+    # --- Publishing
 
     async def _publish_assignment(self, step: PublishAssignment, observation: Observation) -> None:
         logger.info("%s: publishing an assignment", self._store)

@@ -35,8 +35,8 @@ from qss_spark.mirroring.state_follower import Changes, StateFollower
 
 _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 BEGUN = "@"  # Between the id of the query and the batch with which a copy began.
-_AGAIN = "~"  # Between that batch and what tells this beginning from an earlier one.
-_COMPUTED = "="  # Between them and the digest of the computed values.
+_AGAIN = "~"  # Between that batch and the random part, which each beginning has.
+_COMPUTED = "="  # Between the random part and the digest of the computed values.
 _WITHOUT_OPAQUE = f"{_COMPUTED}readable"  # Instead of a digest: earlier copies had such columns.
 
 
@@ -214,7 +214,7 @@ class CopyWriter:
     def _sent(
         self, run: Run, changes: Changes
     ) -> tuple[Callable[..., CommitAnswer], Sequence[Slice | Staged]]:
-        """How a batch is committed: with its rows, or after they are staged."""
+        """The call that commits the batch, and the rows: carried by the call, or staged before."""
         groups = self._encoder(changes).groups(changes.changed, changes.deleted, changes.before)
         first = next(groups, None)
         second = next(groups, None)

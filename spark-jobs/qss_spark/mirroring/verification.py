@@ -28,7 +28,7 @@ class Verdict:
     """A comparison of the rows of one batch; `differences` are the first ones, as text."""
 
     batch: int
-    rows: int  # That Spark finds.
+    rows: int  # The number of rows that Spark finds.
     unlike: int
     differences: tuple[str, ...]
 

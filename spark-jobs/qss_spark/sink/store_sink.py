@@ -299,7 +299,7 @@ class StoreSink:
             task = f"driver{batch.batch}"
             staged = stage_groups(self._http, run, batch.batch, chain(first, groups), task)
         except BatchClosedError:
-            pass  # It was applied; the commit finds out whether it is a replay.
+            pass  # The batch was applied; the commit finds out whether it is a replay.
         except BaseException:
             give_up(self._http, run, batch.batch)
             raise

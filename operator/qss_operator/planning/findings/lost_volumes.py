@@ -88,7 +88,7 @@ def lacking_message(
 def _left_message(
     observation: Observation, entries: tuple[PartitionConfiguration, ...]
 ) -> str | None:
-    """The replicas that have left their partition with what its active lacks; None without any."""
+    """The replicas outside the assignment with entries that the active lacks; None without any."""
     kept = left_with_more(observation, entries)
     if not kept:
         return None
@@ -101,7 +101,7 @@ def _left_message(
 def _away_message(
     observation: Observation, entries: tuple[PartitionConfiguration, ...]
 ) -> str | None:
-    """The standbys in sync that have not said what they have; None without any."""
+    """The in-sync standbys that have not reported their replica; None without any."""
     told = by_reason(
         (entry.partition, f"{observation.resource.name}-{pod}")
         for entry in entries

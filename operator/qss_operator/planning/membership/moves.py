@@ -144,7 +144,7 @@ def _kept_empty(
 def _unlike_actives(
     observation: Observation, entries: Entries, restart: NextRestart
 ) -> dict[PartitionId, Ordinal]:
-    """The actives that stay because their standbys have other rows: a person says which are right.
+    """The actives that stay because their standbys have other rows: a person chooses the rows.
 
     A handover would change the rows that readers get, and a partition that gives up its standbys
     would keep a standby's rows. An active still leaves a pod that is removed, and one that
