@@ -1,4 +1,4 @@
-"""Takes out of Spark's jars what stream jobs never load; run once, in the image's build."""
+"""Removes the parts of Spark's jars that stream jobs never load, in the build of the image."""
 
 import platform
 import sys

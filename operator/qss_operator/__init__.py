@@ -1,10 +1,9 @@
 """The control plane: observes stores and pods, plans one safe step at a time, publishes status.
 
 `reconcile` runs a round of one store. It observes the resource, the pods and their disks through
-the ports of `ports` (`pod_reports` asks all pods), lets `planning` decide, carries out the steps
-one by one, and publishes the status. A round that is cut short is planned again from the next
-observation. `backoff` delays the repetition of a failed step. At the end of a round
-`condition_teller` tells the pods the published conditions, which they only show.
+the ports of `ports`, lets `planning` decide, carries out the steps one by one, and publishes the
+status. A round that is cut short is planned again from the next observation. `backoff` delays the
+repetition of a failed step.
 
 Two adapters implement the ports. `kubernetes` is the operator: objects of the API server, pods in
 StatefulSets. `local` is a cluster on one machine: child processes, and files for the resource and

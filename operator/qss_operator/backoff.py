@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from qss_core.errors import Retry, StoreError
@@ -11,16 +10,6 @@ _PAUSE_S = 1.0
 _PAUSE_S_MAX = 60.0
 # A failure that may pass by itself is reported after so many tries.
 _TOLD_AFTER = 3
-
-
-class Subject(Enum):
-    """The work of a round that can fail, beside telling a pod its assignment."""
-
-    CHILDREN = "what stands beside the pods"
-    REPLICAS = "the number of pods"
-    RESTART = "the restart of a pod"
-    LOSS = "the loss that was accepted"
-    RETIREMENT = "the deletion of a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ class ConflictError(StoreError):
 
 
 class NameTakenError(StoreError):
-    """An object of somebody else has the name that a store's own would have."""
+    """An object of another owner has the name that an object of the store would have."""
 
     code, http_status = "NAME_TAKEN", 409
 
@@ -46,7 +46,7 @@ class NotThereError(StoreError):
 
 
 class StateDirectoryError(StoreError):
-    """A state directory that cannot be read or written, or holds what no cluster wrote."""
+    """A state directory cannot be read or written, or holds files that no cluster wrote."""
 
     code, http_status = "STATE_DIRECTORY", 500
 
@@ -58,5 +58,5 @@ class StartFailedError(StoreError):
 
 
 def reason_of(error: StoreError) -> str:
-    """The reason of a condition that tells it."""
+    """The reason of a condition about this error."""
     return "".join(word.capitalize() for word in error.code.split("_"))

@@ -45,9 +45,9 @@ class AnswerSizes:
 
     @contextmanager
     def asking(self, pod: PodName) -> Iterator[Grow]:
-        """Counts the block as a request to a pod, and what the yielded function is told.
+        """Counts the block as a request to a pod; the yielded function counts bytes of its answer.
 
-        That raises PodAnswerError where the pods of the store answer too much together.
+        That function raises PodAnswerError where the pods of the store answer too much together.
         """
         request = object()
         self._reading[request] = 0

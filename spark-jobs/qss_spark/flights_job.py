@@ -38,7 +38,7 @@ class FlightsJob:
 
 @dataclass(frozen=True, slots=True)
 class StateJob:
-    """A job that writes no store: what it knows is in the state of its query."""
+    """A job that writes no store: its results are the state of its query."""
 
     name: str
     plan: Callable[[DataFrame], DataFrame]

@@ -17,7 +17,7 @@ BOUND_OPTIONS = (
     *("key", "keys", "prefix", "from", "to", "index"),
     *("keyFrom", "keyTo", "endFrom", "startTo"),
 )
-# Those that choose keys, by the type of the store's rows.
+# The options that choose keys, by the type of the store's rows.
 KEY_OPTIONS: dict[StoreType, tuple[str, ...]] = {
     StoreType.KEY_VALUE: ("key", "keys", "prefix", "from", "to", "index"),
     StoreType.WINDOW: ("key", "keys", "keyFrom", "keyTo"),
@@ -98,7 +98,7 @@ def required(options: Mapping[str, str], name: str) -> str:
 
 
 def store_of(options: Mapping[str, str]) -> str:
-    """The store's name: the option `store`, or what `load` and `save` were given."""
+    """The store's name: the option `store`, or the argument of `load` and `save`."""
     return options.get("store") or options.get("path") or required(options, "store")
 
 

@@ -102,7 +102,7 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
-class RowEncoder:
+class RecordBatchEncoder:
     """Encodes record batches as slices of one store."""
 
     def __init__(self, definition: StoreDefinition, columns: Columns) -> None:

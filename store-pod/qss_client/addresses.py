@@ -88,7 +88,7 @@ def _checked(text: str) -> str:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    may_show = "@" not in url  # What stands before it may be a password.
+    may_show = "@" not in url  # The part before the @ may be a password.
     if not is_url or parts.query or parts.fragment or not url.isprintable() or " " in url:
         raise MalformedRequestError(
             f"a URL like http://127.0.0.1:8080 is needed, not {text!r}; a store of the local "

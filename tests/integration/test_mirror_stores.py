@@ -285,9 +285,9 @@ def test_the_runs_of_all_stores_are_kept_open_while_one_gets_a_large_state(
         clock.now_s += 61.0
         return stage(*given)
 
-    monkeypatch.setattr("qss_spark.mirroring.copy.renew", renewed)
-    monkeypatch.setattr("qss_spark.mirroring.copy.stage", staged)
-    monkeypatch.setattr("qss_spark.mirroring.copy.CARRIED_ROWS_BYTES_MAX", -1)
+    monkeypatch.setattr("qss_spark.mirroring.copy_writer.renew", renewed)
+    monkeypatch.setattr("qss_spark.mirroring.copy_writer.stage", staged)
+    monkeypatch.setattr("qss_spark.mirroring.copy_writer.CARRIED_ROWS_BYTES_MAX", -1)
     query.commit(query.batches[0])
     with closing(Copying(query, {part: clusters[part] for part in ("last", "delays")})) as copying:
         steps = StateCopies(copying.checkpoint, copying.copies, clock).step()

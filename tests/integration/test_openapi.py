@@ -15,10 +15,9 @@ from qss_core.positions import Position, encode_token
 from qss_core.queries.parameters import PARAMETERS
 from qss_core.queries.requests import BatchRequest, QueryRequest
 from qss_core.queries.timed_parameters import OF_SESSIONS, OF_VERSIONS, OF_WINDOWS
-from qss_store.http.console.files import OPEN_ROUTES
 from qss_store.http.content_types import CSV, CURSOR_HEADER
 from qss_store.http.query.openapi.document import make_document
-from qss_store.http.query.routes import QUERY_ROUTES
+from qss_store.http.query.routes import CONSOLE_ROUTES, QUERY_ROUTES
 from qss_testing.clients.http import NDJSON, Answer, Api
 from qss_testing.pods.stores import Cluster, Put
 
@@ -189,7 +188,8 @@ async def test_every_route_is_documented_and_every_path_is_served(
         for route in app.router.routes()
         if route.resource is not None and route.method != "HEAD"
     }
-    console = {(path, "get") for path in OPEN_ROUTES}
+    console = {(route.path, "get") for route in CONSOLE_ROUTES}
+    assert make_document(CONSOLE_ROUTES)["paths"] == {}
     assert served - console == set(OPERATIONS)
 
 

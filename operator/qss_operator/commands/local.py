@@ -189,7 +189,7 @@ async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
 
 
 async def _tell(running: "RunningStores", how_to_stop: str) -> None:
-    """Say what changes, and show the table once everything is ready."""
+    """Print each change of a status, and the table once all stores are ready."""
     told: dict[str, list[str]] = {}
     was_ready = False
     while True:

@@ -170,7 +170,7 @@ def freeze(
 ) -> None:
     """Freeze a pod (SIGSTOP), so that standbys take over; then it goes on (SIGCONT)."""
     state = StateDirectory(state_dir)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # It lets the pod go on, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # An exit lets the pod go on, too.
     process = signal_pod(state, pod, signal.SIGSTOP)
     try:
         watch = _watch(pod.rpartition("-")[0], state)

@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 
 class _OfNode(TypedDict):
-    """The members of a PodState that its node says."""
+    """The members of a PodState that its node has."""
 
     zone: str
     is_cordoned: bool

@@ -52,7 +52,7 @@ def parse_settings(
     add("--rounds-max", type=int, default=int(of("QSS_ROUNDS_MAX", "16")))
     given = parser.parse_args(argv)
     if not given.store_image:
-        parser.error("--store-image (or QSS_STORE_IMAGE) is required: what store pods run")
+        parser.error("--store-image (or QSS_STORE_IMAGE) is required: the image of the store pods")
     return OperatorSettings(
         namespaces=_names(given.namespaces),
         lease_namespace=given.lease_namespace,

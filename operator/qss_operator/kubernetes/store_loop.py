@@ -45,7 +45,7 @@ from qss_operator.planning.membership.changes import Changes, changes_of
 from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 from qss_operator.resources.crd import canonical
 from qss_operator.times import time_of, utc
 

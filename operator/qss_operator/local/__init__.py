@@ -8,7 +8,7 @@ waits until the stores are ready.
 2. `run` starts a task for each store. `rounds` runs the store's rounds: the same reconciler as on
    Kubernetes, with `status_writer` and `cluster` as its ports.
 3. `status_writer` reads the stored resource and writes the status. `cluster` starts the pods: one
-   `supervisor` for each, which starts its pod again after its end, with the pauses of `backoff`.
+   `supervisor` for each, which starts its pod again after its end, with the pauses of `pod_ends`.
 4. A round ends with the new status in a file. The next one begins after a pause, or when a pod has
    started or ended, or when the resource has changed.
 

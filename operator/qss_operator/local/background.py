@@ -40,9 +40,9 @@ async def start_in_background(
         state.check_nobody_runs()
     log = state.up_log
     if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
-        log.write_bytes(b"")  # It may have the output of earlier runs.
+        log.write_bytes(b"")  # The file may have the output of earlier runs.
     said_before = log.stat().st_size if log.exists() else 0
-    child = _spawn(files, state, options)  # It takes the lock, or ends with AlreadyRunningError.
+    child = _spawn(files, state, options)  # Takes the lock, or ends with AlreadyRunningError.
     running = RunningStores(state=state, names=names)
 
     def read() -> dict[StoreName, StoreStatus]:

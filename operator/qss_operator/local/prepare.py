@@ -162,7 +162,7 @@ def _check_acceptance(resource: dict[str, Any]) -> None:
 
 
 def _with_what_commands_asked(prepared: PreparedStore) -> PreparedStore:
-    """The store of a file, with what `qss move` and `qss restart` asked for.
+    """The store of a file, with the annotations that `qss move` and `qss restart` wrote.
 
     The annotations of the file come first.
     """

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import ConflictError
-from qss_operator.reconcile import Intervals
+from qss_operator.reconcile.reconciler import Intervals
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import is_ready, starting_status, why
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 from qss_operator.times import time_of, utc
 
 _WATCH_S = 0.1

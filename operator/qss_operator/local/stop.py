@@ -38,7 +38,7 @@ async def stop_stores(state: StateDirectory, tell: Callable[[str], None] = lambd
         except AlreadyRunningError:
             holder = state.holder()
             if holder is None:
-                # It holds the lock, and has not begun or is ending.
+                # The `qss up` holds the lock, and has not begun or is ending.
                 await asyncio.sleep(_WATCH_S)
             else:
                 line = (

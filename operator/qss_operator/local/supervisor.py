@@ -13,9 +13,9 @@ from qss_client.processes import identify
 from qss_core.model import Ordinal, StoreName
 from qss_core.spec.resource import ALLOWED_ORIGINS, CONSOLE
 from qss_operator.errors import StateDirectoryError
-from qss_operator.local.backoff import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.directory.files import make_directory, unwritable
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.pod_ends import ToldEnds, failures_after, restart_delay_s
 from qss_operator.local.processes import start_child
 
 logger = logging.getLogger(__name__)

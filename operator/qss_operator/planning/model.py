@@ -41,7 +41,7 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(Wire, frozen=True, kw_only=True):
-    """One condition; programs read `reason`, people read why and what to do in `message`."""
+    """One condition: programs read `reason`, `message` tells people the cause and the remedy."""
 
     type: ConditionType
     status: ConditionStatus
@@ -71,7 +71,7 @@ class Endpoints(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MovingReplica(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A replica that is made on a pod or becomes the active there, and what was copied at least.
+    """A replica that is made on a pod or becomes the active there, and the bytes copied at least.
 
     `percent` rises in steps of ten, and `done_bytes` with it, so that few statuses are written.
     """

@@ -11,22 +11,21 @@ from qss_operator.planning.assignment_state import (
     KnownAssignment,
     UnknownAssignment,
     assess,
-    emptied_pods,
-    empty_while_others_are_silent,
     foreign_pods,
-    held_by,
-    missing_replicas,
     store_claims,
 )
 from qss_operator.planning.disk_claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
-from qss_operator.planning.losses import (
-    accepted_losses,
-    may_have_fuller_learner,
-    to_accept,
-)
+from qss_operator.planning.fullest_learner import may_have_fuller_learner
+from qss_operator.planning.losses import accepted_losses, to_accept
 from qss_operator.planning.membership.restarts import next_restart
 from qss_operator.planning.membership.retirements import retirements
+from qss_operator.planning.missing_data import (
+    emptied_pods,
+    empty_while_others_are_silent,
+    held_by,
+    missing_replicas,
+)
 from qss_operator.planning.model import (
     AcceptLoss,
     Observation,

@@ -9,7 +9,7 @@ from qss_core.spec.resource import POD_ORDINALS_MAX
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.disk_claims import claims_of, overrules
 from qss_operator.planning.model import Observation, PodState, replica_of
-from qss_operator.planning.placement import Placement
+from qss_operator.planning.placement.sites import Placement
 
 ENOUGH_ROOM = "EnoughRoom"
 _SILENT_S = 30.0  # So long a pod is silent before it can be removed without its answer.

@@ -75,7 +75,7 @@ def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
 
 
 def old_status(status: StoreStatus, why_old: str, since: str) -> StoreStatus:
-    """A status that nobody has renewed since a time: where things are, without their health."""
+    """A status without renewal since a time: the assignment, and no health of the replicas."""
     finding: Finding = (ConditionStatus.UNKNOWN, STATUS_OLD, why_old)
     ready = status.dated(ConditionType.READY, finding, status.observed_generation or 0, since)
     return msgspec.structs.replace(
@@ -92,7 +92,7 @@ def old_status(status: StoreStatus, why_old: str, since: str) -> StoreStatus:
 
 
 def is_old(status: StoreStatus) -> bool:
-    """Whether it is an `old_status`, which tells where things were and not how they are."""
+    """Whether a status is an `old_status`, with the assignment and no health of the replicas."""
     ready = status.condition(ConditionType.READY)
     return ready is not None and ready.reason == STATUS_OLD
 

@@ -29,7 +29,7 @@ def decode_status(document: Any) -> StoreStatus:
 
 
 def without_roles(document: Any) -> Any:
-    """The document without what it says as roles: they follow from the rest of the assignment."""
+    """The document without its roles, which follow from the rest of the assignment."""
     if not isinstance(document, dict) or not isinstance(document.get("assignment"), list):
         return document
     entries = [_without_roles(entry) for entry in document["assignment"]]

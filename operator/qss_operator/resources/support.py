@@ -52,7 +52,7 @@ def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
 
 
 def _supported(rebalance: RebalanceSpec) -> RebalanceSpec:
-    """The block with the default of what has no effect yet."""
+    """The block with the default of the member that has no effect yet."""
     usual = RebalanceSpec().acceptable_recovery_lag_bytes
     return msgspec.structs.replace(rebalance, acceptable_recovery_lag_bytes=usual)
 

@@ -74,7 +74,7 @@ class Driver:
             self._close_input()
             self._process = self._start()
         assert self._process.stdin is not None
-        with suppress(OSError):  # It was killed; the end of its output reports that.
+        with suppress(OSError):  # The driver was killed; the end of its output reports that.
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
         return self._process

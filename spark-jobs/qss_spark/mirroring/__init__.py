@@ -6,9 +6,9 @@
    changes of each further batch, by `state`.
 3. `rows` makes rows of a store from keys and values of the state; `stores` makes the resources of
    stores that fit them.
-4. `copy` writes each batch under its own number, with the position of the query: a repeat changes
-   nothing, as with `sink`. Where Spark has deleted a batch that is still needed, it begins anew
-   with the whole state, which replaces all rows at once.
+4. `copy` chooses the next batch, and `copy_writer` writes it under its own number, with the
+   position of the query: a repeat changes nothing, as with `sink`. Where Spark has deleted a batch
+   that is still needed, the copy begins anew with the whole state, which replaces all rows at once.
 5. `follow_loop` goes on with the copies of all stores (`group`), tells each batch, and keeps
    `metrics`. `driver` does it in a thread of the query's driver.
 

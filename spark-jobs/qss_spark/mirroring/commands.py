@@ -1,4 +1,4 @@
-"""The command `qss mirror`: what the state of a Spark query has, and a copy of it in stores."""
+"""The command `qss mirror`: lists the state of a Spark query, and copies it into stores."""
 
 import subprocess
 import sys

@@ -49,7 +49,7 @@ _WITHOUT_ACTIVE = (NotActiveError, NotPresentError, StaleEpochError)
 
 
 class LogTeller(Teller):
-    """Tells of batches in the log of the driver."""
+    """Logs the written batches in the log of the driver."""
 
     def __init__(self) -> None:
         """Takes nothing: the log is that of this module."""

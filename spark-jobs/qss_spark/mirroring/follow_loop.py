@@ -67,20 +67,20 @@ class Teller:
         self._thread.join()
 
     def wrote(self, text: str) -> None:
-        """Says that a store has a batch."""
+        """Prints that a store has a batch."""
         with self._telling:
             self._work = None
             self._write(f"{_CLEAR}{text}" if self._is_live else f"{text}\n")
 
     def begins(self, work: str) -> None:
-        """Work begins that may take long: it is told if it does."""
+        """Notes work that begins and may take long; it is printed if it takes long."""
         now_s = self._clock.monotonic_s()
         if self._work is None:
             self._told_s = now_s
         self._work, self._began_s = work, now_s
 
     def rests(self) -> None:
-        """No work is to be told: the query has not committed another batch."""
+        """Notes that no work is under way: the query has not committed another batch."""
         self._work = None
 
     def staged(self, store: str, rows: int, of: int) -> None:
@@ -94,7 +94,7 @@ class Teller:
                 self._write(f"{_CLEAR}{store} [{bar}] {rows} of {of} rows")
 
     def tick(self) -> None:
-        """Tells of work of which nothing was told for too long."""
+        """Prints the present work if the last line about it is too old."""
         with self._telling:
             work, now_s = self._work, self._clock.monotonic_s()
             if work is None or now_s - self._told_s < _SILENT_S:
@@ -103,7 +103,7 @@ class Teller:
             self.tell_work(f"{work}, {now_s - self._began_s:.0f} s")
 
     def tell_work(self, text: str) -> None:
-        """Says that work goes on, and since when."""
+        """Prints that the work goes on, and its duration."""
         if self._is_live:
             self._write(f"{_CLEAR}{text}")
         else:

@@ -58,9 +58,9 @@ class MirrorMetrics:
         self._read.inc(written.read_bytes)
 
     def watch(self, look: Callable[[], tuple[float, float]]) -> None:
-        """Takes what finds the batches and the seconds behind; each scrape of `/metrics` asks it.
+        """Takes the function that measures the lag in batches and seconds; each scrape calls it.
 
-        So they are true while nothing is copied, too: pods do not answer, or the copy has ended.
+        So the lag is true while nothing is copied, too: pods do not answer, or the copy has ended.
         """
         self._behind.set_function(lambda: look()[0])
         self._late.set_function(lambda: look()[1])

@@ -14,7 +14,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import Serde, serde_of
 from qss_core.wire.writer_reports import WriterReport
-from qss_spark.mirroring.copy import BEGUN
+from qss_spark.mirroring.copy_writer import BEGUN
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.state_follower import StateFollower
 
@@ -28,7 +28,7 @@ class Verdict:
     """A comparison of the rows of one batch; `differences` are the first ones, as text."""
 
     batch: int
-    rows: int  # That Spark finds.
+    rows: int  # The number of rows that Spark finds.
     unlike: int
     differences: tuple[str, ...]
 

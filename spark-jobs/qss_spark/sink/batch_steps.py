@@ -18,7 +18,7 @@ from qss_core.model import StoreId
 from qss_core.wire.chunk_ids import name_attempt, name_group
 from qss_core.wire.messages import StoreMetadata
 from qss_spark.options import Access, SinkBatch
-from qss_spark.rows import Columns, RowEncoder
+from qss_spark.rows import Columns, RecordBatchEncoder
 from qss_spark.sink.batch_warnings import warn_of_dropped
 from qss_spark.sink.failure_lines import telling_first
 from qss_spark.sink.kept_open import kept_open
@@ -55,7 +55,7 @@ def stage_task(
         http = access.http()
         try:
             with kept_open(http, batch):
-                encoder = RowEncoder(batch.definition, columns)
+                encoder = RecordBatchEncoder(batch.definition, columns)
                 staged = stage_groups(http, run, batch.batch, encoder.slices(iterator), task)
             return StagedByTask(staged, encoder.unaligned)
         except BatchClosedError:

@@ -20,7 +20,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition
 from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import Access, SinkBatch
-from qss_spark.rows import Columns, RowEncoder
+from qss_spark.rows import Columns, RecordBatchEncoder
 from qss_spark.sink.batch_steps import (
     StagedByTask,
     commit_batch,
@@ -56,8 +56,8 @@ class StoreWriter(DataSourceArrowWriter):
     def _definition(self) -> StoreDefinition:
         return self._batch.definition
 
-    def _encoder(self) -> RowEncoder:
-        return RowEncoder(self._definition(), self._columns)
+    def _encoder(self) -> RecordBatchEncoder:
+        return RecordBatchEncoder(self._definition(), self._columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """Stages the rows of one task attempt."""

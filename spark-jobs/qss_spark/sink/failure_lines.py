@@ -1,4 +1,4 @@
-"""Says why a batch failed before Spark does, which prints the reason inside of long Java traces."""
+"""Prints the reason why a batch failed, which Spark prints later inside of long Java traces."""
 
 import logging
 import re

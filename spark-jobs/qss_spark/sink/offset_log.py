@@ -41,7 +41,7 @@ class RunningQuery:
             return False
 
     def offset_log(self) -> "OffsetLog":
-        """Its offset log, found by the query's checkpoint."""
+        """The offset log of a query, found by the query's checkpoint."""
         return OffsetLog(self._session, str(self._query.resolvedCheckpointRoot()))
 
 

@@ -29,7 +29,13 @@ from qss_core.model import StoreDefinition
 from qss_core.wire.writer_reports import check_writer_name
 from qss_spark.column_types import arrow_schema
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
-from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder, TimestampOf
+from qss_spark.rows import (
+    BESIDE_COLUMNS,
+    MADE_JSON_COLUMN,
+    Columns,
+    RecordBatchEncoder,
+    TimestampOf,
+)
 from qss_spark.sink.batch_steps import (
     close,
     commit_batch,
@@ -198,13 +204,13 @@ class StoreSink:
 
     def _write(self, rows: DataFrame, batch: SinkBatch, run: Run) -> None:
         definition = batch.definition
-        RowEncoder(definition, self._columns).check_schema(rows.schema)
+        RecordBatchEncoder(definition, self._columns).check_schema(rows.schema)
         rows, columns = self._with_json(rows, definition)
         if self._collects(rows):
             table = self._collected(rows)
             if table is not None:
                 self._last_records = table.num_rows
-                self._stage_here(table, batch, run, RowEncoder(definition, columns))
+                self._stage_here(table, batch, run, RecordBatchEncoder(definition, columns))
                 return
         if _HAS_DATA_SOURCES:
             self._stage_by_writer(rows, batch, columns)
@@ -279,7 +285,9 @@ class StoreSink:
             self._last_records = None
             return None
 
-    def _stage_here(self, table: pa.Table, batch: SinkBatch, run: Run, encoder: RowEncoder) -> None:
+    def _stage_here(
+        self, table: pa.Table, batch: SinkBatch, run: Run, encoder: RecordBatchEncoder
+    ) -> None:
         groups = encoder.slices(table.to_batches())
         first = list(islice(groups, 2))
         if is_small(first):
@@ -291,14 +299,14 @@ class StoreSink:
             task = f"driver{batch.batch}"
             staged = stage_groups(self._http, run, batch.batch, chain(first, groups), task)
         except BatchClosedError:
-            pass  # It was applied; the commit finds out whether it is a replay.
+            pass  # The batch was applied; the commit finds out whether it is a replay.
         except BaseException:
             give_up(self._http, run, batch.batch)
             raise
         commit_batch(self._http, run, batch, staged)
         self._warn(batch, encoder)
 
-    def _warn(self, batch: SinkBatch, encoder: RowEncoder) -> None:
+    def _warn(self, batch: SinkBatch, encoder: RecordBatchEncoder) -> None:
         if batch.warns:
             warn_of_unaligned(batch.definition, batch.batch, encoder.unaligned)
 

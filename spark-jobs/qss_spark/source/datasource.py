@@ -46,7 +46,7 @@ class QueryableStateSource(DataSource):
         return "queryablestate"
 
     def schema(self) -> StructType:
-        """Key, value, and what the store's format keeps with them, in Spark's types."""
+        """The columns key and value, and those that the store's format adds, in Spark's types."""
         return schema_of(definition_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -37,7 +37,7 @@ def parse_column(
 
 
 def _converter(kind: pa.DataType) -> _Convert:
-    """Makes of a decoded JSON value what Arrow takes for the type."""
+    """The function that makes an Arrow value of the type from a decoded JSON value."""
     if pa.types.is_struct(kind):
         members = [(member.name, _converter(member.type)) for member in kind]
         return _unless_null(

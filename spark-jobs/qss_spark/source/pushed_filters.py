@@ -41,7 +41,7 @@ class Predicate:
 def options_of(
     predicates: Iterable[Predicate], definition: StoreDefinition, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The options that narrow a read to what the predicates let through.
+    """The options that narrow a read to the rows that the predicates let through.
 
     given: the user's own options. Where these choose keys or times, the predicates do not.
     """

@@ -1,4 +1,4 @@
-"""`read_store`: a DataFrame of a store whose `filter` narrows what is read, and `write_store`.
+"""`read_store`: a DataFrame of a store whose `filter` narrows the read, and `write_store`.
 
 Spark's own push-down for Python data sources (`pushFilters`) is not used: it keeps a filter at the
 source, so that a later query on the same DataFrame lacks rows. Here each filter makes a source of
@@ -53,7 +53,7 @@ def write_store(rows: DataFrame, store: str, *, mode: str = "append", **options:
 
 
 class _StoreRead:
-    """What was asked for: the user's options and schema, and the store's definition."""
+    """A read of a store: the user's options and schema, and the store's definition."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class Checkpoint:
         return (self.path / "commits" / str(number)).exists()
 
     def committed_ms(self, number: int) -> int | None:
-        """When Spark committed a batch, in milliseconds since 1970; None where it is not there."""
+        """The time of a batch's commit, in milliseconds since 1970; None where it is not there."""
         try:
             return (self.path / "commits" / str(number)).stat().st_mtime_ns // 1_000_000
         except OSError:

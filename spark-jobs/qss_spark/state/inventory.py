@@ -20,7 +20,7 @@ from qss_spark.state.types import Struct
 
 _ENCODING = "unsaferow"
 _INTERNAL = "$"  # Families that Spark keeps beside the variables begin with it.
-_OF_JOINS = ("-keyToNumValues", "-tsWithKey")  # What Spark keeps beside the rows of a side.
+_OF_JOINS = ("-keyToNumValues", "-tsWithKey")  # Spark's indexes of the rows of a side.
 TIMER_FAMILIES = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 TIMERS = "registered-timers"  # The part that has the timers of a stateful processor.
 _SIDES = ("left", "right")
@@ -43,7 +43,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the bytes of an item are."""
+    """The place of an item's bytes."""
 
     operator: Operator
     store: StoreInfo
@@ -126,7 +126,7 @@ def parts_of(batch: Batch, place: Place) -> list[StorePart]:
 
 
 def layout_of(checkpoint: Checkpoint, batch: Batch, place: Place) -> Layout:
-    """How the bytes of a place are kept. Raises CheckpointError for files that cannot be read."""
+    """The layout of the bytes of a place. Raises CheckpointError for files that cannot be read."""
     _check(batch, place.schema)
     families = {}
     if batch.is_rocksdb:

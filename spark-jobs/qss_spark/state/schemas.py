@@ -18,7 +18,7 @@ _CHUNKS_MAX = 1_000_000
 _PLAIN, _PREFIX = "NoPrefixKeyStateEncoderSpec", "PrefixKeyScanStateEncoderSpec"
 # The last column of a key, a time, lies behind the row of the others: joins of format 4.
 TIME_BEHIND = "TimestampAsPostfixKeyStateEncoderSpec"
-ENCODERS = frozenset({_PLAIN, _PREFIX, TIME_BEHIND})  # That can be read.
+ENCODERS = frozenset({_PLAIN, _PREFIX, TIME_BEHIND})  # The encodings that can be read.
 
 
 @dataclass(frozen=True, slots=True)

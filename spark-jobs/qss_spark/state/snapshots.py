@@ -286,7 +286,7 @@ def _unpack(path: Path, target: Path) -> None:
 
 
 def _named_files(metadata: dict[str, Any], path: Path) -> list[tuple[str, str]]:
-    """Where the files of a snapshot are, and their names in the database."""
+    """The paths of a snapshot's files, and their names in the database."""
     try:
         tables = [
             (f"SSTs/{one['dfsSstFileName']}", str(one["localFileName"]))

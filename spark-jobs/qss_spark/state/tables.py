@@ -36,7 +36,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the bytes of a store are kept."""
+    """The layout of the bytes of a store."""
 
     schema: StoreSchema
     is_rocksdb: bool
@@ -46,7 +46,7 @@ class Layout:
 
     @property
     def row_at(self) -> int:
-        """Where a row begins behind its version, which RocksDB's have."""
+        """The place at which a row begins: RocksDB's values begin with a version."""
         return 1 if self.is_rocksdb else 0
 
 

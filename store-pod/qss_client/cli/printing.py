@@ -46,7 +46,7 @@ def print_rows(
     names: list[str],
     columns: Columns = (),
 ) -> None:
-    """Prints rows; a table has those columns of `names` that any row has, and - where one has not.
+    """Prints rows; a table has the columns of `names` that any row has, and - for a missing value.
 
     Without rows it has the columns that every row would have. CSV has the columns of the first row,
     so that rows are printed as they come. columns: members of the value, in its place. Raises
@@ -94,7 +94,7 @@ def _print_csv(documents: Iterable[Mapping[str, Any]], names: list[str]) -> None
     shown = [name for name in names if name not in _BESIDE or (first and name in first)]
     # A file gets texts as they are; a terminal would obey the escape sequences in them.
     printable = escaped if sys.stdout.isatty() else str
-    # Written without typer, which takes escape sequences out of what goes to a file.
+    # Written without typer, which takes escape sequences out of text for a file.
     sys.stdout.write(printable(csv_line([title_of(name) or name for name in shown])) + "\n")
     for document in chain(() if first is None else (first,), rows):
         sys.stdout.write(printable(csv_line([_plain(document.get(name)) for name in shown])) + "\n")

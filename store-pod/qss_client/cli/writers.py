@@ -86,7 +86,7 @@ def document_of(one: WriterReport, times: Times) -> dict[str, Any]:
         "state": _state(one),
         "lastBatch": one.last_batch,
         "generation": one.generation,
-        # An accepted loss leaves what it cannot know at 0.
+        # After an accepted loss the time is unknown, and 0.
         "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times)
         if one.opened_at_ms
         else None,

@@ -83,7 +83,7 @@ class SyncHttp:
 
         server_hostname: the name in the certificate, if it is not the URL's host.
         """
-        self.turn = threading.Lock()  # For what the threads of one client keep together.
+        self.turn = threading.Lock()  # For the state that the threads of one client share.
         self._credentials = Credentials(token, token_file)
         self._slow = SlowAnswers()
         self._held: dict[str, set[Future[HttpAnswer]]] = defaultdict(set)
@@ -239,7 +239,7 @@ def _silent(url: str) -> StoreError:
 def _run(asked: Callable[[], HttpAnswer], outcome: "Future[HttpAnswer]") -> None:
     try:
         outcome.set_result(asked())
-    except BaseException as error:  # noqa: BLE001 who waits for the outcome gets it.
+    except BaseException as error:  # noqa: BLE001 the caller of the outcome gets it.
         outcome.set_exception(error)
 
 

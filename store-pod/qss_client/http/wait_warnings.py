@@ -34,7 +34,7 @@ class WaitWarnings:
 
 @dataclass(frozen=True, slots=True)
 class WarnedWait:
-    """A request without an answer yet; whom: its URL, or the name of a program."""
+    """A request without an answer yet; whom: the URL that was asked, or the name of a program."""
 
     telling: WaitWarnings
     whom: str

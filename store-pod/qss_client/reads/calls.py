@@ -161,7 +161,7 @@ def page(
 ) -> Exchange[Page[RowType]]:
     """Reads one page of a scan; raises a partition's failure."""
     request = scan.request(definition, limit, cursor)
-    if request.method == "POST":  # Its key cannot be in a path.
+    if request.method == "POST":  # The key cannot be in a path.
         results = yield from _results(state, request)
         parts = results["partitionResults"].values()
         document = {**results, "rows": [row for one in parts for row in one["result"]]}

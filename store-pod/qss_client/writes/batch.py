@@ -19,7 +19,7 @@ from qss_client.http.sync_http import Retrier, SyncHttp
 from qss_client.http.wait_warnings import WaitWarnings
 from qss_client.writes import exchanges
 from qss_client.writes.exchanges import Run, Staged
-from qss_client.writes.steps import Exchange, Pause, PodRequest, Result, Step
+from qss_client.writes.steps import Exchange, ExchangeStep, Pause, PodRequest, Result
 from qss_core.errors import StoreError
 from qss_core.positions import PositionJson
 from qss_core.wire.messages import AbortAnswer, CommitAnswer, StoreMetadata
@@ -172,7 +172,7 @@ def _run(http: SyncHttp, exchange: Exchange[Result], limits: RetryLimits) -> Res
         return result
 
 
-def _outcome(http: SyncHttp, retrier: Retrier, step: Step) -> HttpAnswer | RetryAt:
+def _outcome(http: SyncHttp, retrier: Retrier, step: ExchangeStep) -> HttpAnswer | RetryAt:
     match step:
         case PodRequest():
             telling = WaitWarnings.begun(time.monotonic(), step.tell_after_s)

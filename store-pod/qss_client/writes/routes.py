@@ -29,7 +29,7 @@ class Routes:
     def __init__(
         self, metadata: StoreMetadata, learn: Callable[[StoreMetadata], None] = lambda _: None
     ) -> None:
-        """`learn` is told newer routes, for the next exchanges."""
+        """`learn` takes newer routes, for the next exchanges."""
         self._metadata = metadata
         self._learn = learn
         self._silent: set[Ordinal] = set()  # The pods that gave no answer when asked last.

@@ -39,8 +39,8 @@ class Pause:
     failure: StoreError
 
 
-Step = PodRequest | Pause
-Exchange = Generator[Step, HttpAnswer | RetryAt, Result]
+ExchangeStep = PodRequest | Pause
+Exchange = Generator[ExchangeStep, HttpAnswer | RetryAt, Result]
 
 
 def answer_to(request: PodRequest) -> Exchange[HttpAnswer]:

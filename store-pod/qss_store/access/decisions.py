@@ -106,7 +106,7 @@ class Ask:
     question: Question
 
 
-Step = Admit | Refuse | Ask
+Judgement = Admit | Refuse | Ask
 
 
 def judge(
@@ -116,7 +116,7 @@ def judge(
     now: float,
     *,
     is_away: bool,
-) -> Step:
+) -> Judgement:
     """Decides about a request with this requirement."""
     match known:
         case None:
@@ -141,7 +141,7 @@ def _judge_account(
     now: float,
     *,
     is_away: bool,
-) -> Step:
+) -> Judgement:
     is_named = known.account.username in requirement.accounts
     if requirement.is_for_all or (is_named and known.is_bound):
         return _admit(known, None, now)

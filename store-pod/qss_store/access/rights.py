@@ -60,6 +60,7 @@ class Caller(StrEnum):
     """The kind of caller that a path is for."""
 
     ANYBODY = "anybody"  # Any caller; with a valid token if tokens are asked for.
+    BROWSER = "browser"  # Any caller, also without a token: the answer shows nothing of the store.
     READER = "reader"
     WRITER = "writer"
     CLIENT = "client"  # A reader, a writer, the operator or a pod.
@@ -67,11 +68,13 @@ class Caller(StrEnum):
     POD = "pod"
 
 
-def requirement_of(caller: Caller, identities: Identities) -> Requirement:
-    """The requirement for a caller of this kind."""
+def requirement_of(caller: Caller, identities: Identities) -> Requirement | None:
+    """The requirement for a caller of this kind; None where no token is needed."""
     match caller:
         case Caller.ANYBODY:
             return Requirement(is_for_all=True)
+        case Caller.BROWSER:
+            return None
         case Caller.READER:
             return Requirement(rights=(Right.QUERY,))
         case Caller.WRITER:

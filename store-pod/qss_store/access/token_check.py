@@ -17,13 +17,13 @@ from qss_core.errors import AccessUnknownError
 from qss_store.access.decisions import (
     Admit,
     Ask,
+    Judgement,
     Known,
     KnownToken,
     KnownTokens,
     Question,
     Refusal,
     Refuse,
-    Step,
     Verdict,
     judge,
 )
@@ -128,21 +128,21 @@ class Guard:
         digest = digest_of(token)
         known = self._known_tokens.get(digest)
         for number in range(_QUESTIONS_MAX):
-            step = self._judged(known, requirement)
-            if isinstance(step, Ask):
-                answer = await self._answered(digest, token, known, step.question, address)
+            judgement = self._judged(known, requirement)
+            if isinstance(judgement, Ask):
+                answer = await self._answered(digest, token, known, judgement.question, address)
                 if answer is not None:
                     known = answer
                     continue
-                step = self._judged(known, requirement)  # An older verdict may be usable now.
-            match step:
+                judgement = self._judged(known, requirement)  # An older verdict may be usable now.
+            match judgement:
                 case Admit():
                     if number == 0:
-                        self._metrics.hit(is_stale=step.is_stale)
-                    self._open(digest, token, known, route, step, address)
+                        self._metrics.hit(is_stale=judgement.is_stale)
+                    self._open(digest, token, known, route, judgement, address)
                     return
                 case Refuse():
-                    raise step.error
+                    raise judgement.error
                 case Ask():
                     break
         raise AccessUnknownError(
@@ -150,7 +150,7 @@ class Guard:
             "many refused tokens came from this address; try again"
         )
 
-    def _judged(self, known: Known | None, requirement: Requirement) -> Step:
+    def _judged(self, known: Known | None, requirement: Requirement) -> Judgement:
         now = self._clock.monotonic_s()
         is_away = self._is_away or now < self._settled_at
         return judge(known, requirement, self.identities, now, is_away=is_away)
@@ -161,14 +161,14 @@ class Guard:
         token: str,
         known: Known | None,
         route: str,
-        step: Admit,
+        judgement: Admit,
         address: str,
     ) -> None:
         assert isinstance(known, KnownToken), "only known tokens are admitted"
-        known.passes[route] = step.until
+        known.passes[route] = judgement.until
         if self._known_tokens.is_useful(known):
             self._places.welcome(address, self._clock.monotonic_s())
-        for due in step.renew:
+        for due in judgement.renew:
             self._review(digest, token, known, due, address)
 
     # --- Asking

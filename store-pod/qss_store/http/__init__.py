@@ -3,8 +3,8 @@
 `server` opens the three ports. The query port (`query`) answers readers, the internal port
 (`internal`) writers, other pods and the operator, the ops port (`ops`) the kubelet and
 Prometheus. `discovery` is served on the first two, and the query port has the `status` of all
-pods, too. Each of the first two has a table in its `routes`: path, handler, caller, and what the
-OpenAPI document says.
+pods, too. Each of the first two has a table in its `routes`: path, handler, caller, and the
+operation of the OpenAPI document.
 
 A request passes, in this order: `connection` (is there room for the connection, is the head
 small enough, does the client read), `query.fast_path` for plain GETs and batch gets, and for all

@@ -1,6 +1,6 @@
 """The middleware that admits requests by their token and the route's right."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
@@ -10,13 +10,8 @@ from qss_store.access.token_check import Guard
 from qss_store.http.middleware import route_of
 
 
-def access_middlewares(
-    guard: Guard | None, callers: Mapping[str, Caller], open_routes: Collection[str] = ()
-) -> list[Middleware]:
-    """Asks `guard` before each handler of `callers`; without a guard every request is admitted.
-
-    The handlers of `open_routes` show nothing of the store, and need no token.
-    """
+def access_middlewares(guard: Guard | None, callers: Mapping[str, Caller]) -> list[Middleware]:
+    """Asks `guard` before each handler of `callers`; without a guard every request is admitted."""
     if guard is None:
         return []
     # The requirement belongs to the matched route, so another spelling of a path cannot avoid it.
@@ -28,8 +23,9 @@ def access_middlewares(
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
         header = request.headers.get(hdrs.AUTHORIZATION)
         route = route_of(request)
-        if route not in open_routes and not guard.passes(header, route):
-            await guard.admit(header, route, requirements[route], request.remote or "")
+        requirement = requirements[route]
+        if requirement is not None and not guard.passes(header, route):
+            await guard.admit(header, route, requirement, request.remote or "")
         return await handler(request)
 
     return [admit]

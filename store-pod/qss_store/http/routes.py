@@ -1,11 +1,12 @@
 """The type of a route: path, handler, caller and OpenAPI operation.
 
 Each port has one table of routes: its routing and rights are made of it. Of the query port's table
-the OpenAPI document is made, too; the console's three routes are in `http.console.files`.
+the OpenAPI document is made, too.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from aiohttp import web
@@ -30,21 +31,29 @@ class Operation:
     statuses: tuple[int, ...] = (400, 404, 503)
 
 
+class NotInDocument(Enum):
+    """The reasons why a route of the query port has no operation in the OpenAPI document."""
+
+    FOR_BROWSERS = auto()  # Pages and their files: no program calls the route.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route(Generic[Api]):
     """One path and method; `handler` picks the handler from the port's handlers."""
 
-    path: str  # {store}, {key} and other parameters match up to the next slash.
+    # {store}, {key} and other parameters match up to the next slash, {file} matches all the rest.
+    path: str
     caller: Caller
     handler: Callable[[Api], Handler]
     method: str = "GET"
-    operation: Operation | None = None
+    operation: Operation | NotInDocument | None = None  # Each route of the query port has one.
 
 
 def add_routes(app: web.Application, api: Api, routes: Iterable[Route[Api]]) -> None:
     """Adds the routes; the router tries paths with the same beginning in this order."""
     for route in routes:
-        path, handler = route.path.replace("{key}", "{key:[^/]*}"), route.handler(api)
+        path = route.path.replace("{key}", "{key:[^/]*}").replace("{file}", "{file:.*}")
+        handler = route.handler(api)
         if route.method == "GET":
             app.router.add_get(path, handler)  # Also HEAD.
         else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from qss_client.clock import Clock
 from qss_core.model import StoreType
 from qss_store.reads.codec import Codec
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import ScanPlan
 from qss_store.reads.plans.times import plan_sessions, plan_windows
@@ -22,7 +22,7 @@ from qss_store.runtime.metrics import Metrics
 _CHUNK_ROWS_MAX = 1000
 
 
-class _NoRows(RowEncoder):
+class _NoRows(ScanEncoder):
     """Encodes nothing: the rows are only counted."""
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:  # noqa: ARG002

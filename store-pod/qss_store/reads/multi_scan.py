@@ -21,7 +21,7 @@ from qss_core.queries.parameters import Scope
 from qss_core.queries.requests import PartitionAnswer, failure_of
 from qss_store.reads.context import ReadContext
 from qss_store.reads.early_parts import EarlyParts
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read_prepared
@@ -83,7 +83,7 @@ class Scan:
     request: ReadRequest[RowsPlan]
     pieces: tuple[Piece, ...]
     budget: ReadBudget
-    encoder: RowEncoder
+    encoder: ScanEncoder
     is_streamed: bool
     make_peer_request: MakePeerRequest
 

@@ -16,7 +16,7 @@ from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Ordinal, PartitionId
 from qss_core.queries.requests import PartitionAnswer, failure_of
 from qss_store.reads.context import ReadContext
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.multi_scan import (
     PEER_SHARE_OF_TIME,
@@ -67,7 +67,7 @@ class TimeScan:
     request: ReadRequest[TimedPlan]
     pieces: tuple[Piece, ...]
     budget: ReadBudget
-    encoder: RowEncoder
+    encoder: ScanEncoder
     make_peer_request: MakePeerRequest
     memory: MemoryShare | None = None
 

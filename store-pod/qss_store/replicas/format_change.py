@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from qss_core.model import StoreDefinition
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.storage.commit_rows.commit_writer import drop_families
-from qss_store.storage.format_migration import Step
+from qss_store.storage.format_migration import MovedRows
 
 
 class FormatChange:
@@ -35,7 +35,7 @@ class FormatChange:
         self._views.definition = definition
         self._views.show_again()
 
-    async def move_rows(self, rows_max: int) -> Step | None:
+    async def move_rows(self, rows_max: int) -> MovedRows | None:
         """Moves at most `rows_max` rows out of an older format; None where no such row is left.
 
         Answers stay the same, so the position stays. Raises StoreError where a row cannot be moved,

@@ -26,7 +26,7 @@ _NUMBER = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MovedRows:
     rows: int
     emptied: str | None  # The family that this step has emptied.
 
@@ -50,7 +50,7 @@ class Migration:
 
     # --- Moving rows
 
-    def step(self, shown: FamilyView, families: ColumnFamilies, rows_max: int) -> Step | None:
+    def step(self, shown: FamilyView, families: ColumnFamilies, rows_max: int) -> MovedRows | None:
         """Moves the next rows, at most `rows_max`; None where all rows have the store's format.
 
         The view `shown` stays the same. Raises DiskFullError, and StoreError for a row that does
@@ -67,7 +67,7 @@ class Migration:
             shown.pin()
             self._move(source, keys[: len(values)], values)
         self.failure = None
-        return Step(len(values), source.family if is_over and malformed is None else None)
+        return MovedRows(len(values), source.family if is_over and malformed is None else None)
 
     def _next_rows(self, source: Source, rows_max: int) -> tuple[list[bytes], list[bytes], bool]:
         start = self.moved_below.get(source.family)

@@ -38,7 +38,7 @@ from qss_operator.planning.model import (
     StoreResource,
     StoreStatus,
 )
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 
 _LOOK_S = 0.1
 

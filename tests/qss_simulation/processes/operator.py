@@ -11,14 +11,8 @@ from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_operator.errors import ConflictError
-from qss_operator.planning.model import (
-    ClusterState,
-    Endpoints,
-    Observation,
-    PodEndpoints,
-    PodState,
-)
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.planning.model import ClusterState, Endpoints, Observation, PodEndpoints, PodState
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 from qss_simulation.parts.api_server import ApiServer
 from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import SimulatedDisk

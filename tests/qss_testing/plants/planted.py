@@ -115,13 +115,13 @@ PLANTS = (
     Plant.of(
         "a full volume hides what is whole",
         f"{_STORE}/replicas/apply/replica_recovery.py",
-        "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+        "(() if found.is_commit_unfinished else (RecoveryStep.SHOW_STATE,))",
         "()",
         f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_whole_partitions[1]",
     ),
     Plant.of(
         "a pod that lost a partition hears of no epoch",
-        "operator/qss_operator/planning/assignment_state.py",
+        "operator/qss_operator/planning/missing_data.py",
         "        held |= {one.partition for one in report.lost}\n",
         "",
         "tests/unit/qss_operator/planning/test_losses.py"

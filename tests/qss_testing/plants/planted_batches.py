@@ -183,8 +183,8 @@ BATCH_PLANTS = (
     Plant.of(
         "readers see an unfinished commit after a restart",
         f"{_STORE}/replicas/apply/replica_recovery.py",
-        "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
-        "(Step.SHOW_STATE,)",
+        "(() if found.is_commit_unfinished else (RecoveryStep.SHOW_STATE,))",
+        "(RecoveryStep.SHOW_STATE,)",
     ),
     Plant.of(
         "a snapshot is taken while a commit is applied",

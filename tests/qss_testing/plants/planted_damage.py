@@ -17,6 +17,7 @@ _WAITS = "tests/integration/test_comparison_waits.py"
 _COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _LOSSES = "operator/qss_operator/planning/losses.py"
+_LEARNER = "operator/qss_operator/planning/fullest_learner.py"
 _LOSSES_TEST = "tests/unit/qss_operator/planning/test_losses.py"
 _STRANDED_TEST = "tests/unit/qss_operator/planning/test_stranded_rows.py"
 _RECEIVER = f"{_STORE}/replicas/transfer/log_receiver.py"
@@ -314,7 +315,7 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "an accepted loss waits for a learner whose volume is gone",
-        _LOSSES,
+        _LEARNER,
         "        if not is_of_store and entry.partition not in report.unassigned:\n"
         "            continue\n",
         "",
@@ -323,14 +324,14 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "a learner takes over from a volume that lacks its assignment alone",
-        _LOSSES,
+        _LEARNER,
         "        and entry.partition not in reports[pod].unassigned\n",
         "",
         f"{_LOSSES_TEST}::test_no_learner_goes_on_where_the_pod_in_sync_lost_its_assignment_alone",
     ),
     Plant.of(
         "a learner without the last acknowledged batch takes over",
-        _LOSSES,
+        _LEARNER,
         "max(*known, min(others, default=learner.sequence))",
         "max(known)",
         f"{_STRANDED_TEST}::test_a_learner_gives_way_where_it_lacks_a_batch_that_all_others_have_"
@@ -338,9 +339,9 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "a learner with all batches gives way to a replica that takes no writes",
-        _LOSSES,
-        "_lost(reports.get(pod), entry) or _unwritable(reports.get(pod), entry)",
-        "_lost(reports.get(pod), entry)",
+        _LEARNER,
+        "lost_replica(reports.get(pod), entry) or _unwritable(reports.get(pod), entry)",
+        "lost_replica(reports.get(pod), entry)",
         f"{_STRANDED_TEST}::test_a_learner_with_every_batch_goes_on_where_the_replica_in_sync_"
         "takes_no_writes",
     ),

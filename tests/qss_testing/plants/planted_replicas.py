@@ -165,12 +165,12 @@ REPLICA_PLANTS = (
                 "        if False\n",
             ),
             Change(
-                f"{_PLANNING}/assignment_state.py",
+                f"{_PLANNING}/missing_data.py",
                 "        and report.store_id is None\n        and held_by(known, pod)\n",
                 "        and False\n",
             ),
             Change(
-                f"{_PLANNING}/assignment_state.py",
+                f"{_PLANNING}/missing_data.py",
                 "        lacking = [one for one in in_sync[pod.ordinal] if one not in held]\n",
                 "        lacking = []\n",
             ),
@@ -184,7 +184,7 @@ REPLICA_PLANTS = (
     ),
     Plant.of(
         "pods are told an assignment that was not published",
-        "operator/qss_operator/reconcile.py",
+        "operator/qss_operator/reconcile/reconciler.py",
         "                await self._publish_assignment(step, observation)\n",
         "                try:\n"
         "                    await self._publish_assignment(step, observation)\n"

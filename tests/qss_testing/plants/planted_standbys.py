@@ -195,7 +195,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a failover is decided by reports of before a wait",
-        "operator/qss_operator/pod_reports.py",
+        "operator/qss_operator/reconcile/pod_reports.py",
         "if ended_s - answer.at_s > _OLD_S}\n",
         "if False}\n",
         "tests/unit/qss_operator/test_pod_reports.py"
@@ -251,7 +251,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a learner with all batches gives way to a database that does not open",
-        "operator/qss_operator/planning/losses.py",
+        "operator/qss_operator/planning/fullest_learner.py",
         "    return learner if _has_all_completed(observation, entry, learner[1]) else None\n",
         "    return None\n",
         "tests/unit/qss_operator/planning/test_losses.py"
@@ -259,7 +259,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "an empty pod of learners waits for pods that are silent",
-        "operator/qss_operator/planning/assignment_state.py",
+        "operator/qss_operator/planning/missing_data.py",
         "        if not all(\n            replica_of(",
         "        if True or not all(\n            replica_of(",
         "tests/unit/qss_operator/planning/test_plan.py"
@@ -346,7 +346,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a pod on a cordoned node gets a new replica",
-        "operator/qss_operator/planning/placement.py",
+        "operator/qss_operator/planning/placement/draft.py",
         "        is_closed = [pod not in self.open for pod in pods]",
         "        is_closed = [False for pod in pods]",
         f"{_CORDONED}::test_a_new_store_uses_the_pods_of_other_nodes",

@@ -9,7 +9,7 @@ from qss_client.chunks.chunk import Slice
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.retries import RetryAt
 from qss_client.writes.exchanges import Run, Staged
-from qss_client.writes.steps import Exchange, Pause, PodRequest, Step
+from qss_client.writes.steps import Exchange, ExchangeStep, Pause, PodRequest
 from qss_core.errors import NotReadyError, StoreError, UnreachableError
 from qss_core.model import (
     Epoch,
@@ -119,17 +119,17 @@ def answer(message: object) -> HttpAnswer:
     return HttpAnswer(200, {}, encode(message))
 
 
-def after(exchange: Exchange[Any], outcome: HttpAnswer | RetryAt | StoreError) -> Step:
+def after(exchange: Exchange[Any], outcome: HttpAnswer | RetryAt | StoreError) -> ExchangeStep:
     """The step that follows an outcome."""
     return exchange.throw(outcome) if isinstance(outcome, StoreError) else exchange.send(outcome)
 
 
-def asked(step: Step) -> PodRequest:
+def asked(step: ExchangeStep) -> PodRequest:
     assert isinstance(step, PodRequest)
     return step
 
 
-def paused(step: Step) -> StoreError:
+def paused(step: ExchangeStep) -> StoreError:
     """The failure for which an exchange pauses."""
     assert isinstance(step, Pause)
     return step.failure

@@ -10,7 +10,7 @@ from qss_core.errors import PathNotFoundError, UnreachableError
 from qss_core.model import Ordinal, PodAddress
 from qss_core.wire.conditions import TellConditionsRequest
 from qss_operator.planning.model import Observation
-from qss_operator.reconcile import StoreReconciler
+from qss_operator.reconcile.reconciler import StoreReconciler
 from qss_testing.fakes.control_world import World, resource_of
 from qss_testing.fakes.simulated_pod import STORE
 

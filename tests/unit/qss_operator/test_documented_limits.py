@@ -13,7 +13,7 @@ from qss_operator.kubernetes.access.review_accounts import ALL_MAX, NAMESPACE_MA
 from qss_operator.kubernetes.events.event_limits import EventLimits
 from qss_operator.kubernetes.rounds import ROUND_S
 from qss_operator.kubernetes.settings import parse_settings
-from qss_operator.planning.shares import OVERLOAD, POD_REPLICAS_MAX
+from qss_operator.planning.placement.shares import OVERLOAD, POD_REPLICAS_MAX
 from qss_operator.pod_answers import REPORT_BYTES_MAX, STORE_BYTES_MAX
 from qss_store.replicas.volume.volume_watch import RESERVE_BYTES
 

@@ -6,7 +6,7 @@ import pytest
 
 from qss_core.model import PodAddress
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.pod_reports import PodReports
+from qss_operator.reconcile.pod_reports import PodReports
 from qss_testing.fakes.control_world import World, resource_of
 from qss_testing.fakes.simulated_pod import STORE
 

@@ -16,7 +16,7 @@ from qss_operator.planning.model import (
     StoreResource,
     StoreStatus,
 )
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 from qss_testing.fakes.control_world import World, resource_of, spec_of
 from qss_testing.fakes.simulated_pod import STORE
 

@@ -8,7 +8,7 @@ import pytest
 from qss_core.errors import StaleEpochError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.reconcile import StoreReconciler
+from qss_operator.reconcile.reconciler import StoreReconciler
 from qss_testing.fakes.control_world import World, resource_of, spec_of
 from qss_testing.fakes.simulated_pod import STORE
 from qss_testing.fakes.virtual_time import run_in_virtual_time

@@ -14,7 +14,7 @@ from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.serdes.registry import serde_of
-from qss_spark.rows import Columns, RowEncoder, serialize
+from qss_spark.rows import Columns, RecordBatchEncoder, serialize
 from qss_testing.pods.stores import make_definition
 
 UUID = "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50"
@@ -141,7 +141,7 @@ def test_a_column_of_another_type_is_refused(serde: str, column: pa.Array) -> No
 
 def encode(rows: dict[str, pa.Array], columns: Columns | None = None, **members: Any) -> Any:
     """The slices of one batch of rows."""
-    encoder = RowEncoder(make_definition(**members), columns or Columns())
+    encoder = RecordBatchEncoder(make_definition(**members), columns or Columns())
     groups = list(encoder.slices([pa.RecordBatch.from_pydict(rows)]))
     assert len(groups) == 1
     return groups[0]
@@ -183,7 +183,7 @@ def test_the_last_of_equal_keys_stays_the_last() -> None:
 
 
 def test_equal_keys_of_two_batches_keep_the_batches_order() -> None:
-    encoder = RowEncoder(make_definition(1), Columns())
+    encoder = RecordBatchEncoder(make_definition(1), Columns())
     batches = [
         pa.RecordBatch.from_pydict({"key": pa.array(["b", "a"]), "value": pa.array([value, value])})
         for value in ("1", "2")
@@ -259,10 +259,10 @@ def test_a_null_key_is_refused_with_the_count() -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    encoder = RowEncoder(make_definition(), Columns(key=("word",), value=("n",)))
+    encoder = RecordBatchEncoder(make_definition(), Columns(key=("word",), value=("n",)))
     with pytest.raises(MalformedRequestError, match=r"\['n', 'word'\] are missing from \['x'\]"):
         encoder.check(["x"])
-    explicit = RowEncoder(make_definition(partitioner=Partitioner.EXPLICIT), Columns())
+    explicit = RecordBatchEncoder(make_definition(partitioner=Partitioner.EXPLICIT), Columns())
     with pytest.raises(MalformedRequestError, match=r"\['partition'\] are missing"):
         explicit.check(["key", "value"])
 
@@ -292,7 +292,7 @@ def test_a_partition_outside_the_store_is_refused(partition: int | None) -> None
 
 
 def test_nothing_is_made_of_no_rows() -> None:
-    encoder = RowEncoder(make_definition(), Columns())
+    encoder = RecordBatchEncoder(make_definition(), Columns())
     empty = pa.RecordBatch.from_pydict({"key": pa.array([], pa.string()), "value": pa.array([])})
     assert list(encoder.slices([])) == []
     assert list(encoder.slices([empty, empty])) == []
@@ -300,7 +300,7 @@ def test_nothing_is_made_of_no_rows() -> None:
 
 def test_a_task_stages_before_it_has_gathered_too_much() -> None:
     value = json.dumps("x" * 6_000_000)
-    encoder = RowEncoder(make_definition(1), Columns())
+    encoder = RecordBatchEncoder(make_definition(1), Columns())
     batch = pa.RecordBatch.from_pydict({"key": pa.array(["a"]), "value": pa.array([value])})
     groups = list(encoder.slices(batch for _ in range(13)))
     assert [sum(one.records for one in group) for group in groups] == [6, 6, 1]

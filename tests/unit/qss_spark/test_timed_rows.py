@@ -9,7 +9,7 @@ import pytest
 from qss_core.errors import MalformedRequestError, RangeReversedError
 from qss_core.model import StoreDefinition, StoreType
 from qss_spark.options import Access
-from qss_spark.rows import Columns, RowEncoder
+from qss_spark.rows import Columns, RecordBatchEncoder
 from qss_spark.source.columns import schema_of
 from qss_spark.source.reader import StoreReader
 from qss_testing.pods.stores import make_definition
@@ -21,7 +21,7 @@ SESSION = make_definition(type=StoreType.SESSION, value_serde="int64")
 
 def encoded(definition: StoreDefinition, **columns: Any) -> pa.RecordBatch:
     rows = pa.RecordBatch.from_pydict({"key": ["a"], "value": pa.array([1], pa.int64()), **columns})
-    return RowEncoder(definition, Columns()).encode(rows)
+    return RecordBatchEncoder(definition, Columns()).encode(rows)
 
 
 def reader(definition: StoreDefinition, **options: str) -> StoreReader:
@@ -131,7 +131,7 @@ def test_a_session_window_of_spark_is_explained() -> None:
 
 
 def test_windows_that_start_between_two_windows_of_the_store_are_counted() -> None:
-    encoder = RowEncoder(WINDOW, Columns())
+    encoder = RecordBatchEncoder(WINDOW, Columns())
     rows = {"key": ["a", "b", "c"], "value": pa.array([1, 2, 3], pa.int64())}
     encoder.encode(pa.RecordBatch.from_pydict({**rows, "window_start": [0, HOUR + 1, -HOUR // 2]}))
     assert encoder.unaligned == 2
@@ -143,7 +143,7 @@ def test_rows_of_a_versioned_store_need_a_time_or_the_batchs_on_purpose() -> Non
         encoded(versioned)
     assert "timestamp" in encoded(versioned, timestamp=[5]).schema.names
 
-    of_batch = RowEncoder(versioned, Columns(timestamp="batch"))
+    of_batch = RecordBatchEncoder(versioned, Columns(timestamp="batch"))
     for beside in ({}, {"timestamp": [5]}):
         rows = {"key": ["a"], "value": pa.array([1], pa.int64()), **beside}
         made = of_batch.encode(pa.RecordBatch.from_pydict(rows))

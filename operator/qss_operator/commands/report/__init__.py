@@ -1,4 +1,4 @@
-"""The command `kubectl qss report`: what a person needs who helps with a store, in one file.
+"""The command `kubectl qss report`: one file that shows the state of a store to a helper.
 
 1. `command` has the options and writes the archive (tar, gzip; readable by its owner alone).
 2. `contents` asks kubectl for the parts: the resource, the store's objects, events, logs and

@@ -19,7 +19,7 @@ _PATTERNS = (
         rf"\1\2{REMOVED}",
     ),
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@\"']+@"), rf"\1{REMOVED}@"),
-    # What stands behind the name of the store in a path is a key; parameters have keys, too.
+    # The part of a path behind the name of the store is a key; parameters have keys, too.
     (re.compile(r"(/state/[a-z]+/[a-z0-9.-]+)/[^\s\"'?]+"), rf"\1/{REMOVED}"),
     (re.compile(r"(/state/[^\s\"'?]*)\?[^\s\"']+"), rf"\1?{REMOVED}"),
 )

@@ -170,7 +170,7 @@ async def _send_once(
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:
-        raise  # It was not sent at all.
+        raise  # The request was not sent at all.
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise aiohttp.ClientConnectionError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The rules of the lease: when a process may take it, and what it writes into it. Pure."""
+"""The rules of the lease: when a process may take it, and the record that it writes. Pure."""
 
 import math
 from dataclasses import dataclass

@@ -262,7 +262,7 @@ class ChildrenApply:
             uid=metadata["uid"],
             propagation="Orphan",
         )
-        # It disappears after its pods were released; then the plan asks for a new one.
+        # The StatefulSet disappears after it released its pods; then the plan asks for a new one.
         self._cache.forget(STATEFUL_SETS)
 
 

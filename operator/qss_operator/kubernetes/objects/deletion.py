@@ -38,7 +38,7 @@ class Deletion:
         names: StoreNames,
         clock: Clock,
     ) -> None:
-        """It deletes nothing before the resource is deleted."""
+        """The deletion begins after the deletion of the resource."""
         self._api = api
         self._cache = cache
         self._names = names
@@ -77,7 +77,7 @@ class Deletion:
             if not unbound or now_s - self._gone_at_s > _CLEAN_UP_WITHIN_S:
                 return True
             if await self._cache.children(STATEFUL_SETS) or await self._cache.children(PODS):
-                return False  # They may still get a volume, or be made again.
+                return False  # The pods may still get a volume, or be made again.
             for claim in unbound:
                 await self._delete_claim(claim)
         except (ForbiddenError, NotFoundError, KindNotServedError) as error:

@@ -154,7 +154,7 @@ def _leaving(spec: StoreSpec) -> list[Object]:
 
 
 def _pages(spec: StoreSpec) -> list[Object]:
-    """Switches the console off and lists origins; a store that says neither keeps its template."""
+    """Switches the console off and lists origins; a store with neither keeps its template."""
     given = {one.name for one in spec.pod.env}
     said = {
         CONSOLE: "" if spec.access.console else "0",

@@ -1,4 +1,4 @@
-"""Tells pods that were made of an older template. Pure.
+"""Finds pods that were made of an older template. Pure.
 
 The StatefulSet restarts no pods (`OnDelete`): the planner chooses one pod after the other.
 """

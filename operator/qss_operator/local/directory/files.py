@@ -22,7 +22,7 @@ _MENDS = {
     "ports.yaml": "`qss down`, delete the file, and `qss up`: the pods get other ports",
     "process.yaml": "`qss down`, delete the file, and `qss up`",
 }
-_RESERVE_BYTES = 16 * 1024  # A status of some hundred partitions and what replaces it.
+_RESERVE_BYTES = 16 * 1024  # A status of some hundred partitions, and the next status.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -38,13 +38,13 @@ def write_yaml(file: Path, value: Any, *, fills_block: bool = False) -> None:
         temporary.replace(file)
         _sync_directory(file.parent)
     except OSError as error:
-        with suppress(OSError):  # What was written of it takes room.
+        with suppress(OSError):  # The written part takes room.
             temporary.unlink()
         raise unwritable(file, error) from error
 
 
 def write_yaml_with_reserve(file: Path, value: Any) -> None:
-    """As `write_yaml`; on a full disk it gives up a reserve file beside, whose place it takes."""
+    """As `write_yaml`; on a full disk the file takes the place of a reserve file beside it."""
     reserve = file.with_suffix(".reserve")
     try:
         write_yaml(file, value)
@@ -91,7 +91,7 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> StateDirectoryError:
-    """The error for a file that cannot be opened or written; for a full disk it says what to do."""
+    """The error for a file that cannot be opened or written; for a full disk with the remedy."""
     what = ": free some MiB on its disk" if is_full(error) else ""
     return StateDirectoryError(f"{file} cannot be written: {error.strerror}{what}")
 

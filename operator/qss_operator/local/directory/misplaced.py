@@ -1,4 +1,4 @@
-"""Finds folders that have another store than their name says, and the commands that undo it.
+"""Finds folders with another store than their name says, and the commands that put them back.
 
 A person may have renamed the folder of a store, exchanged two of them, or copied one. A folder is
 of the store that its resource names; where the resource is gone, its volumes say the store.
@@ -50,7 +50,7 @@ def refuse_beginning_empty(path: Path, store: StoreName) -> None:
 
 
 def way_back(path: Path, folder: str) -> str | None:
-    """Tells which store a folder has, and the commands that put it back.
+    """Names the store of a folder, and the commands that put the folder back.
 
     None if the folder has the store of its name. `path` is the state directory.
     """

@@ -1,4 +1,4 @@
-"""Tells whether a published status still holds: its `qss up` may have ended, or not renewed it.
+"""Finds whether a published status still holds: its `qss up` may have ended, or not renewed it.
 
 Each round of a store that ends without a failure renews the time of a file. A file has room for a
 new time also on a full disk, and a status that is still true need not be written again.

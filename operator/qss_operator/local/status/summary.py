@@ -6,7 +6,7 @@ from qss_core.model import Role
 from qss_operator.planning.model import Condition, StoreStatus
 from qss_operator.planning.status import is_old
 
-_BETWEEN = "; "  # It separates the troubles of a message.
+_BETWEEN = "; "  # Between the troubles of a message.
 _STEPS_SHORTENED = 5  # Numbers with the same step above 1: fewer are listed.
 _LONG = 50  # Characters of a text that is not repeated.
 

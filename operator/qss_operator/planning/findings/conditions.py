@@ -11,10 +11,8 @@ from qss_operator.planning.assignment_state import (
     RETAINED_VOLUMES_FOUND,
     KnownAssignment,
     UnknownAssignment,
-    emptied_pods,
     foreign_pods,
     is_creating,
-    missing_replicas,
     retained_message,
 )
 from qss_operator.planning.findings.deleted_volumes import VOLUME_DELETED, deleted_volumes_message
@@ -49,6 +47,7 @@ from qss_operator.planning.membership.retirements import (
     left_with_more,
 )
 from qss_operator.planning.membership.standby_state import pods_without_standbys, unapplied_message
+from qss_operator.planning.missing_data import emptied_pods, missing_replicas
 from qss_operator.planning.model import ConditionStatus, Finding, Observation
 from qss_operator.planning.scaling import wanted_replicas
 

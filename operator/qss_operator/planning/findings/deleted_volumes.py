@@ -14,7 +14,7 @@ _NAMED_MAX = 5
 def deleted_volumes_message(
     observation: Observation, certain: Sequence[PartitionConfiguration] | None
 ) -> str | None:
-    """The deleted volumes, and what happens or is to be done; None where none is deleted.
+    """The deleted volumes, with the operator's next step or the remedy; None without any.
 
     `certain` are the configurations that hold, and None while the assignment is unknown.
     """

@@ -10,7 +10,7 @@ VOLUME_FULL = "VolumeFull"
 
 
 def full_volumes_message(observation: Observation) -> str | None:
-    """The full volumes with their sizes, and what to do; None where no volume is full."""
+    """The full volumes with their sizes, and the remedy; None where no volume is full."""
     full = {
         report.pod: report.full_volume
         for _, report in sorted(observation.reports.items())
@@ -28,7 +28,7 @@ def full_volumes_message(observation: Observation) -> str | None:
 
 
 def _waiting(full: Collection[FullVolume]) -> str:
-    """What waits for space on these volumes."""
+    """The batches and copies that wait for space on these volumes."""
     if any(volume.is_full for volume in full):
         return "every batch waits (DISK_FULL)"
     batches = "larger batches wait (DISK_FULL)" if any(one.needed_bytes for one in full) else ""

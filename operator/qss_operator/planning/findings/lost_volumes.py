@@ -4,17 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.text import by_reason, listed
-from qss_operator.planning.assignment_state import KnownAssignment, held_by
-from qss_operator.planning.losses import (
-    AWAY_S,
-    Lacking,
-    fullest_learner,
-    how_to_accept,
-    last_resort,
-    learners_message,
-    misplaced_message,
-)
+from qss_operator.planning.assignment_state import KnownAssignment
+from qss_operator.planning.fullest_learner import AWAY_S, fullest_learner, learners_message
+from qss_operator.planning.losses import Lacking, how_to_accept, last_resort, misplaced_message
 from qss_operator.planning.membership.retirements import left_with_more
+from qss_operator.planning.missing_data import held_by
 from qss_operator.planning.model import Observation, PodState
 
 
@@ -94,7 +88,7 @@ def lacking_message(
 def _left_message(
     observation: Observation, entries: tuple[PartitionConfiguration, ...]
 ) -> str | None:
-    """The replicas that have left their partition with what its active lacks; None without any."""
+    """The replicas outside the assignment with entries that the active lacks; None without any."""
     kept = left_with_more(observation, entries)
     if not kept:
         return None
@@ -107,7 +101,7 @@ def _left_message(
 def _away_message(
     observation: Observation, entries: tuple[PartitionConfiguration, ...]
 ) -> str | None:
-    """The standbys in sync that have not said what they have; None without any."""
+    """The in-sync standbys that have not reported their replica; None without any."""
     told = by_reason(
         (entry.partition, f"{observation.resource.name}-{pod}")
         for entry in entries

@@ -63,7 +63,7 @@ def broken_pods(observation: Observation) -> list[str]:
 
 
 def damaged_message(observation: Observation) -> str | None:
-    """The damaged replicas that serve, and what becomes of them; None without any."""
+    """The damaged replicas that serve, with the operator's next step; None without any."""
     told = [
         f"partition {replica.configuration.partition} on {report.pod}"
         for report in observation.reports.values()
@@ -80,7 +80,7 @@ def damaged_message(observation: Observation) -> str | None:
 
 
 def unlike_message(observation: Observation) -> str | None:
-    """The partitions whose replicas have other rows, and what a person can do; None without any."""
+    """The partitions whose replicas have unlike rows, with the remedy; None without any."""
     found = [
         (replica.configuration.partition, report, unlike)
         for report in observation.reports.values()

@@ -23,7 +23,7 @@ from qss_operator.planning.model import (
     MovingReplica,
     Observation,
 )
-from qss_operator.planning.placement import Placement
+from qss_operator.planning.placement.sites import Placement
 from qss_operator.planning.scaling import ENOUGH_ROOM, pods_to_empty
 
 NOTHING_TO_MOVE = "NothingToMove"
@@ -59,7 +59,7 @@ class Rebalance:
     in_one_zone: tuple[str, ...] = ()  # Further ones with replicas that share a zone.
     without_pod: tuple[str, ...] = ()  # Wishes for actives on pods that are not there.
     without_rows: tuple[str, ...] = ()  # Wishes for pods without a replica that may be right.
-    without_room: tuple[str, ...] = ()  # Pods that cannot take what those that go have.
+    without_room: tuple[str, ...] = ()  # Pods that cannot take the replicas of pods that go.
     kept_empty: tuple[str, ...] = ()  # Pods that get no replicas while they are closed.
     are_full: bool = False  # Whether all of these have full volumes.
     on_closed: tuple[str, ...] = ()  # New replicas that are made on closed pods.
@@ -120,7 +120,7 @@ class Rebalance:
         return said
 
     def blocked(self, observation: Observation) -> Finding:
-        """The condition ScaleDownBlocked, with what holds it up."""
+        """The condition ScaleDownBlocked, with the obstacle to the removal of pods."""
         no = ConditionStatus.FALSE
         left = pods_to_empty(observation)
         if not left:
@@ -320,7 +320,7 @@ def _move(observation: Observation, entry: PartitionConfiguration, target: Place
 def _replicas(
     observation: Observation, entry: PartitionConfiguration, target: Placement
 ) -> Iterator[MovingReplica]:
-    """The replicas that a move makes; where it makes none, the one that becomes the active."""
+    """The replicas that a move makes; where it makes none, the replica that becomes the active."""
     added = [pod for pod in target.replicas if pod not in entry.in_sync]
     if not added and entry.active != target.active:
         added = [target.active]

@@ -11,12 +11,8 @@ from msgspec.structs import replace
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.quantities import parse_duration_ms
 from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
-from qss_operator.planning.losses import (
-    accepted_losses,
-    fullest_learner,
-    may_have_fuller_learner,
-    with_taken_losses,
-)
+from qss_operator.planning.fullest_learner import fullest_learner, may_have_fuller_learner
+from qss_operator.planning.losses import accepted_losses, with_taken_losses
 from qss_operator.planning.membership.failover import (
     SOUND,
     has_no_data,

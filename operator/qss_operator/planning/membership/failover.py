@@ -45,7 +45,7 @@ def successor_of(
     if not sound or not _is_needed(observation, entry, sound):
         return None
     candidates = {pod: replica for pod, replica in sound.items() if replica.is_compared} or sound
-    # An active that goes on may have told what an uncompared standby's volume lacks.
+    # An active that goes on may have acknowledged entries that an uncompared standby lacks.
     is_risky = goes_on or not _may_promote_uncompared(observation, entry)
     if candidates is sound and is_risky:
         return None

@@ -31,9 +31,10 @@ from qss_operator.planning.membership.standby_state import (
 )
 from qss_operator.planning.membership.unlike_replicas import staying, unlike_entries, unmoved
 from qss_operator.planning.model import Observation, replica_of
-from qss_operator.planning.placement import Placement, Site, place, sites_of
+from qss_operator.planning.placement.place import place
+from qss_operator.planning.placement.shares import fair_shares
+from qss_operator.planning.placement.sites import Placement, Site, sites_of
 from qss_operator.planning.scaling import pods_without_room
-from qss_operator.planning.shares import fair_shares
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 
@@ -143,7 +144,7 @@ def _kept_empty(
 def _unlike_actives(
     observation: Observation, entries: Entries, restart: NextRestart
 ) -> dict[PartitionId, Ordinal]:
-    """The actives that stay because their standbys have other rows: a person says which are right.
+    """The actives that stay because their standbys have other rows: a person chooses the rows.
 
     A handover would change the rows that readers get, and a partition that gives up its standbys
     would keep a standby's rows. An active still leaves a pod that is removed, and one that

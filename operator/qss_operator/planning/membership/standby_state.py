@@ -1,4 +1,4 @@
-"""Says which pods end, and of a standby whether it may become the active and act at once. Pure."""
+"""Finds pods that end, and standbys that may become the active and act at once. Pure."""
 
 from collections.abc import Iterable, Mapping
 

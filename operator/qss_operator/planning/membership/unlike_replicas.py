@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.model import Observation, replica_of
-from qss_operator.planning.placement import Placement
+from qss_operator.planning.placement.sites import Placement
 
 Entries = Mapping[PartitionId, PartitionConfiguration]
 

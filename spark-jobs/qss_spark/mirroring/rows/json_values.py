@@ -34,7 +34,7 @@ def python_of(values: pa.Array) -> list[Any]:
 
 
 def json_of(kind: pa.DataType, *, is_key: bool = False) -> ToJson | None:
-    """What makes JSON of a value of `python_of`; None where it is JSON already."""
+    """The function that makes JSON of a value of `python_of`; None where the value is JSON."""
     if pa.types.is_struct(kind):
         return _struct_json({one.name: json_of(one.type, is_key=is_key) for one in kind})
     if pa.types.is_list(kind):

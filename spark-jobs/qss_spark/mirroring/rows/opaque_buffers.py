@@ -54,7 +54,7 @@ def without(rows: pa.Table, names: Collection[str]) -> pa.Table:
 
 
 def note_of(place: Place) -> str | None:
-    """What a person is told of a place whose values have opaque columns; None for others."""
+    """The note on a place whose values have opaque columns; None for other places."""
     names = opaque_names(place)
     if not names:
         return None

@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers, body = self._answered(self._body())
         except StoreError as error:
             status, body = error.http_status, encode(problem_of(error))
-            # What is left of the body would be read as a request. `send_header` closes, too.
+            # The unread rest of the body would be read as a request. `send_header` closes, too.
             headers = {"Content-Type": "application/problem+json", "Connection": "close"}
         self.send_response_only(status)
         for name, value in headers.items():

@@ -96,7 +96,7 @@ class CsvFile:
                     extra += breaks
                     number += 1
                 self._read += sum(len(one) + 1 for one in fields if one)
-                if any(one is not None for one in fields):  # Else it is an empty line.
+                if any(one is not None for one in fields):  # Else the line is empty.
                     yield self._row(number + extra, fields), fields[-1]
                     extra += sum(one.count(b"\n") for one in fields if one is not None)
         for row, _, problem in self._refused:

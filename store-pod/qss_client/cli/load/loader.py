@@ -15,7 +15,7 @@ from qss_client.cli.load.identity import Identity, Stamp, check_unchanged, ident
 from qss_client.cli.load.input_rows import FileFormat, InputFile, InputRow, rows_text
 from qss_client.cli.load.ndjson_file import NdjsonFile
 from qss_client.cli.load.parquet_file import ParquetFile
-from qss_client.cli.load.row_encoder import Columns, RowEncoder
+from qss_client.cli.load.row_encoder import Columns, InputRowEncoder
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_client.kube.connection import ConnectionOptions
@@ -110,7 +110,9 @@ def check_file(http: SyncHttp, to: ConnectionOptions, options: LoadOptions, tell
     checked = Loaded()
     with closing(options.open()) as source:
         metadata = discover(http, to.urls, to.store, RetryLimits())
-        encoder = RowEncoder(metadata.definition, options.columns, source.names, source.line_word)
+        encoder = InputRowEncoder(
+            metadata.definition, options.columns, source.names, source.line_word
+        )
         for rows in _batches(source.rows(), options.batch_rows):
             for group in encoder.groups(rows):
                 checked.rows += sum(one.records for one in group)
@@ -136,7 +138,9 @@ def load(
     stamp = Stamp.of(options.path)
     with closing(options.open()) as source:
         metadata = discover(http, to.urls, to.store, limits)
-        encoder = RowEncoder(metadata.definition, options.columns, source.names, source.line_word)
+        encoder = InputRowEncoder(
+            metadata.definition, options.columns, source.names, source.line_word
+        )
         name = options.path.name
         identity = identity_of(
             options.path, options.chosen, lambda share: tell(f"reading {name}", share)

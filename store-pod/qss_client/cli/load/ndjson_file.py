@@ -47,7 +47,7 @@ class NdjsonFile:
             number += 1
             if len(line) > LINE_BYTES_MAX:
                 yield InputRow(number, problem=f"it has more than {LINE_BYTES_MAX} bytes")
-                return  # What follows is a part of this line.
+                return  # The next bytes are a part of this line.
             if line.strip():
                 yield self._row(number, line)
 

@@ -45,7 +45,7 @@ class Columns:
     texts: frozenset[str] = frozenset()
 
 
-class RowEncoder:
+class InputRowEncoder:
     """Encodes the rows of one file for one store."""
 
     def __init__(

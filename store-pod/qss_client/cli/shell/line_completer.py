@@ -18,7 +18,7 @@ class LineCompleter(Completer):
         self._lines = lines
         prepare_completion()
         shells = completion.shell_completion  # type: ignore[attr-defined]
-        # That of any shell finds the words; what differs is how they are written.
+        # The completion of any shell finds the words; shells differ in writing them.
         self._asked = shells.get_completion_class("bash")(lines.command, {}, "qss", VARIABLE)
 
     def get_completions(

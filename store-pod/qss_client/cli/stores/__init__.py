@@ -1,4 +1,4 @@
-"""The commands about whole stores, and the one that follows a key.
+"""The commands about whole stores, and the command that follows a key.
 
 1. `listing` has `qss stores`: the stores of the local cluster in the state directory, or those of
    the pods at the given URLs. A store that gives no answer is listed with the code of its error.

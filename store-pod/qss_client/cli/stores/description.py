@@ -74,7 +74,7 @@ def _counted(client: Store, options: ReadOptions, notes: list[str], *, exact: bo
 def _status(
     http: SyncHttp, connection: ConnectionOptions, metadata: StoreMetadata, notes: list[str]
 ) -> StoreStatus | None:
-    """The status of all pods, as one pod tells it; None where none does."""
+    """The status of all pods, by the first pod that reports it; None without any."""
     path = f"/state/status/{quote(metadata.definition.name, safe='')}"
     refused: list[str] = []
     for url in connection.urls:

@@ -117,7 +117,7 @@ def new_timed_rows(
     wait: Callable[[], None],
     tell: Callable[[str], None],
 ) -> Iterator[Change]:
-    """The windows, sessions or versions of a key, and then what changes; as `new_rows`.
+    """The windows, sessions or versions of a key, and then their changes; as `new_rows`.
 
     The newest ROWS_MAX are followed; `tell` gets a sentence where the key has more.
     """

@@ -65,7 +65,7 @@ def top(
 
 
 def screens_of(watched: "list[_Watched]", wait: Callable[[], None]) -> Iterator[tuple[Shown, ...]]:
-    """What is shown between two samples, again and again; `wait` is called between them."""
+    """Yields a screen after each pair of samples, without end; calls `wait` between two samples."""
     before = [one.sample() for one in watched]
     while True:
         wait()

@@ -22,7 +22,7 @@ class Shown:
 
 
 def shown_of(before: StoreSample, now: StoreSample) -> Shown:
-    """The rates between two samples. A number that no pod tells is None."""
+    """The rates between two samples. A number that no pod reports is None."""
     seconds = max(now.at_s - before.at_s, 1e-3)
     earlier = {pod.name: pod for pod in before.pods}
     pods = tuple(_pod(earlier.get(pod.name), pod, seconds) for pod in now.pods)

@@ -92,7 +92,7 @@ class Sampler:
         return StoreSample(at_s=at_s, metadata=metadata, pods=pods, batches=batches)
 
     def _newer(self, known: StoreMetadata) -> StoreMetadata:
-        """The routes that the first pod tells that answers."""
+        """The routes of the first pod that answers."""
         path = _path("instances", known)
         urls = [one.query for one in known.instances] if self._connection.direct else []
         for url in dict.fromkeys([*self._answering, *urls, *self._connection.urls]):
@@ -105,7 +105,7 @@ class Sampler:
         return known
 
     def _all_by_one(self, metadata: StoreMetadata) -> tuple[PodSample, ...] | None:
-        """The status of all pods, as one pod tells it; None if its version tells its own alone."""
+        """The status of all pods, by one pod; None if its version reports itself alone."""
         told: StoreStatus
         try:
             path = _path("status", metadata)

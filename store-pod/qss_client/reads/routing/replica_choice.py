@@ -19,7 +19,7 @@ def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
 
 
 def newer_of(known: StoreMetadata, found: StoreMetadata) -> StoreMetadata:
-    """The newer configuration of each partition: a pod that was cut off tells older ones.
+    """The newer configuration of each partition: a pod that was cut off has older ones.
 
     So do the pods' addresses of the side that is older anywhere; pods of it that have no replica
     are left out. Of a store that was made again only `found` is true.

@@ -10,8 +10,6 @@ from aiohttp import hdrs, web
 
 from qss_core.errors import PathNotFoundError
 
-CONSOLE_ROUTE = "/console/{file}"
-OPEN_ROUTES = frozenset({"/", "/console", CONSOLE_ROUTE})
 _STATIC = Path(__file__).parent / "static"
 _PAGE = "index.html"
 _TYPES = {
@@ -69,7 +67,8 @@ def _read(path: Path) -> ConsoleFile:
     )
 
 
-async def _get(request: web.Request) -> web.Response:
+async def get_file(request: web.Request) -> web.Response:
+    """Answers with a file; without a name with the page."""
     found = console_files().get(request.match_info["file"] or _PAGE)
     if found is None:
         raise PathNotFoundError(f"there is no {request.path[:200]}: the console is at /console/")
@@ -79,11 +78,12 @@ async def _get(request: web.Request) -> web.Response:
     return web.Response(body=found.body, headers={**headers, hdrs.CONTENT_TYPE: found.media})
 
 
-async def _to_page(_: web.Request) -> web.Response:
+async def to_page(_: web.Request) -> web.Response:
+    """Leads from the path without its last slash to the page."""
     return web.Response(status=308, headers={hdrs.LOCATION: "/console/"})
 
 
-async def _to_page_for_persons(request: web.Request) -> web.Response:
+async def to_page_for_persons(request: web.Request) -> web.Response:
     """Leads a browser to the page; a program gets the problem of an unknown path."""
     if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         raise PathNotFoundError(
@@ -91,11 +91,3 @@ async def _to_page_for_persons(request: web.Request) -> web.Response:
         )
     headers = {hdrs.LOCATION: "/console/", hdrs.VARY: hdrs.ACCEPT}
     return web.Response(status=302, headers=headers)
-
-
-def add_console(app: web.Application) -> None:
-    """Serves the console below `/console/`, and leads a browser at `/` to it."""
-    console_files()
-    app.router.add_get("/", _to_page_for_persons)
-    app.router.add_get("/console", _to_page)
-    app.router.add_get("/console/{file:.*}", _get)

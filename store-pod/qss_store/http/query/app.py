@@ -10,7 +10,7 @@ from qss_store.http.browsers import (
     preflight_middlewares,
     share_answers,
 )
-from qss_store.http.console.files import OPEN_ROUTES, add_console
+from qss_store.http.console.files import console_files
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
@@ -18,7 +18,7 @@ from qss_store.http.query.fast_path import QueryFastPath
 from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.point import PointApi
 from qss_store.http.query.queries import QueryApi
-from qss_store.http.query.routes import QUERY_ROUTES, QueryHandlers
+from qss_store.http.query.routes import CONSOLE_ROUTES, QUERY_ROUTES, QueryHandlers
 from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
@@ -55,20 +55,22 @@ def make_query_app(
         replicas=ReplicasApi(pod, peers, services.operator_word),
         batches=BatchesApi(pod, services.coordinator, peers),
     )
+    routes = QUERY_ROUTES
+    if settings.console:
+        console_files()  # Reads them before the first request.
+        routes += CONSOLE_ROUTES
     app = web.Application(
         middlewares=[
             *shell_middlewares(pod.metrics, pod.clock, "query"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *preflight_middlewares(settings),
             *browser_middlewares(callers),
-            *access_middlewares(guard, callers_by_path(QUERY_ROUTES), OPEN_ROUTES),
+            *access_middlewares(guard, callers_by_path(routes)),
         ]
     )
     app[FAST_PATH] = QueryFastPath(
         reader, guard, pod.metrics.requests, scans, handlers.timed, callers
     )
     share_answers(app, settings)
-    add_routes(app, handlers, QUERY_ROUTES)
-    if settings.console:
-        add_console(app)
+    add_routes(app, handlers, routes)
     return app

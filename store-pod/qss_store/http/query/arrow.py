@@ -23,7 +23,7 @@ from qss_store.http.content_types import ARROW
 from qss_store.http.query.arrow_columns import HEADERS, LIST_START, arrays_of, type_of
 from qss_store.reads.codec import Codec, Shape
 from qss_store.reads.encode.columns import make_take_apart
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.encode.timed_rows import make_writer
 from qss_store.reads.multi_scan import Mark
 from qss_store.reads.plans.dispatch import RowsPlan
@@ -44,7 +44,7 @@ _OF_KEYS = [
 ]
 
 
-class ArrowEncoder(RowEncoder):
+class ArrowEncoder(ScanEncoder):
     """Encodes one scan as one Arrow stream.
 
     Rows of this pod are converted straight from their stored bytes, if their types allow it. All

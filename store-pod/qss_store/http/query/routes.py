@@ -26,6 +26,7 @@ from qss_core.queries.timed_parameters import (
     WINDOW_PARAMETERS,
 )
 from qss_store.access.rights import Caller
+from qss_store.http.console.files import get_file, to_page, to_page_for_persons
 from qss_store.http.content_types import ARROW, CSV, JSON, NDJSON, OCTETS
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE
@@ -36,7 +37,7 @@ from qss_store.http.query.queries import QueryApi
 from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
-from qss_store.http.routes import Operation, Route
+from qss_store.http.routes import NotInDocument, Operation, Route
 from qss_store.http.status.batches import BatchesApi
 from qss_store.http.status.replicas import ReplicasApi
 
@@ -308,5 +309,28 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
             body="QueryRequest",
             statuses=(*_MANY, *_POINT, 429),
         ),
+    ),
+)
+
+# A pod without the console (`spec.access.console`) has none of these routes. A browser loads the
+# page before a person has entered a token, and no program calls them.
+CONSOLE_ROUTES: tuple[Route[QueryHandlers], ...] = (
+    Route(
+        path="/",
+        caller=Caller.BROWSER,
+        handler=lambda _: to_page_for_persons,
+        operation=NotInDocument.FOR_BROWSERS,
+    ),
+    Route(
+        path="/console",
+        caller=Caller.BROWSER,
+        handler=lambda _: to_page,
+        operation=NotInDocument.FOR_BROWSERS,
+    ),
+    Route(
+        path="/console/{file}",
+        caller=Caller.BROWSER,
+        handler=lambda _: get_file,
+        operation=NotInDocument.FOR_BROWSERS,
     ),
 )

@@ -40,7 +40,7 @@ from qss_store.http.responses import encoded_query, forwarded_headers, seconds_t
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.csv_encoder import CsvRows
-from qss_store.reads.encode.json import JsonRows, RowEncoder
+from qss_store.reads.encode.json import JsonRows, ScanEncoder
 from qss_store.reads.encode.rows_for_pods import ROW_KEYS_HEADER
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
@@ -130,7 +130,7 @@ class ScanApi:
         self,
         request: web.Request,
         read: ReadRequest[RowsPlan],
-        encoder: RowEncoder,
+        encoder: ScanEncoder,
         make_peer_request: MakePeerRequest,
         *,
         is_page: bool,

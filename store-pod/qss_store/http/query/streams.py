@@ -22,7 +22,7 @@ from qss_store.http.content_types import CSV_WITH_HEADER, CURSOR_HEADER, JSON, N
 from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.csv_encoder import CsvRows
-from qss_store.reads.encode.json import NdjsonRows, RowEncoder
+from qss_store.reads.encode.json import NdjsonRows, ScanEncoder
 from qss_store.reads.encode.rows_for_pods import RowsForPod
 from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
@@ -97,7 +97,7 @@ async def collect(request: web.Request, scan: EventSource) -> Collected:
     return collected
 
 
-class StreamEncoder(RowEncoder, Protocol):
+class StreamEncoder(ScanEncoder, Protocol):
     """Encodes a scan as the bytes of a stream."""
 
     media: str

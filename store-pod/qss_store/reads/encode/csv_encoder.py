@@ -6,14 +6,14 @@ import msgspec
 
 from qss_core.wire.csv_rows import csv_cell, csv_line
 from qss_store.reads.codec import Codec
-from qss_store.reads.encode.json import JsonRows, RowEncoder, members_of
+from qss_store.reads.encode.json import JsonRows, ScanEncoder, members_of
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.indexes import IndexPlan
 
 _NULL = msgspec.Raw(b"null")
 
 
-class CsvRows(RowEncoder):
+class CsvRows(ScanEncoder):
     """Encodes one row a line; `header` is the first line, with the names of the columns."""
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:

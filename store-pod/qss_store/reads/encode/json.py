@@ -39,7 +39,7 @@ class StoredRowEncoder(Protocol):
         """
 
 
-class RowEncoder(StoredRowEncoder, Protocol):
+class ScanEncoder(StoredRowEncoder, Protocol):
     """Encodes the rows of a scan, of this pod and of others."""
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
@@ -54,7 +54,7 @@ class RowEncoder(StoredRowEncoder, Protocol):
         return b""
 
 
-class JsonRows(RowEncoder):
+class JsonRows(ScanEncoder):
     """Encodes rows with commas between them, for an array."""
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
@@ -67,7 +67,7 @@ class JsonRows(RowEncoder):
         return b",".join(lines)
 
 
-class NdjsonRows(RowEncoder):
+class NdjsonRows(ScanEncoder):
     """Encodes rows as one line each."""
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:

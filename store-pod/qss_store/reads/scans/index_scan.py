@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Sequence
 from qss_store.reads.codec import make_row_writer
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.plans.indexes import IndexPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
@@ -29,7 +29,7 @@ class IndexScan:
         reading: Reading,
         plan: IndexPlan,
         start: Piece,
-        encoder: RowEncoder,
+        encoder: ScanEncoder,
         metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`; call it without an await after the reading."""

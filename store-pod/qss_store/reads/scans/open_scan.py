@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from qss_core.model import Sequence
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.indexes import IndexPlan
 from qss_store.reads.plans.keys import ScanPlan
@@ -41,7 +41,7 @@ class RowScan(Protocol):
 
 
 def open_scan(
-    reading: Reading, plan: RowsPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
+    reading: Reading, plan: RowsPlan, start: Piece, encoder: ScanEncoder, metrics: Metrics
 ) -> RowScan:
     """Opens the iterator after `start`.
 

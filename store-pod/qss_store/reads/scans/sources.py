@@ -23,7 +23,7 @@ from qss_core.queries.requests import (
     decode_mark,
     error_of_failure,
 )
-from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.json import ScanEncoder
 from qss_store.reads.encode.rows_for_pods import ToldLines, row_key_of_line
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.request import ReadRequest
@@ -141,7 +141,7 @@ class RemoteSource:
         stack: AsyncExitStack,
         start: Piece,
         request: ReadRequest[RowsPlan],
-        encoder: RowEncoder,
+        encoder: ScanEncoder,
     ) -> None:
         """Owns `stack`, which holds the connection."""
         self._lines = lines
@@ -223,7 +223,7 @@ async def open_remote(
     stream: AbstractAsyncContextManager[Lines],
     start: Piece,
     request: ReadRequest[RowsPlan],
-    encoder: RowEncoder,
+    encoder: ScanEncoder,
 ) -> RemoteSource:
     """Opens a source, and waits for its first rows or its end."""
     async with AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from qss_store.storage.commit_rows.commit_writer import APPLYING, drop_families
 from qss_store.storage.engine import META
 
 
-class Step(Enum):
+class RecoveryStep(Enum):
     """One step of a recovery."""
 
     BEGIN_INDEX = auto()  # Notes that indexes have to be made, before old indexes are dropped.
@@ -35,22 +35,22 @@ class Found:
     is_commit_unfinished: bool  # Some slices of a commit are written, others are not.
 
 
-def plan_recovery(found: Found) -> tuple[Step, ...]:
+def plan_recovery(found: Found) -> tuple[RecoveryStep, ...]:
     """The steps to a replica that serves.
 
     Rows of an unfinished commit are already in the families: then the first state that readers see
     is the one after the log's tail, which has the commit.
     """
     return (
-        Step.BEGIN_INDEX,
-        *(() if found.is_configuration_kept else (Step.KEEP_CONFIGURATION,)),
-        Step.SYNC,
-        Step.OPEN_FAMILIES,
-        Step.DROP_LEFTOVERS,
-        Step.BUILD_INDEX,
-        *(() if found.is_commit_unfinished else (Step.SHOW_STATE,)),
-        Step.APPLY_TAIL,
-        Step.SHOW_STATE,
+        RecoveryStep.BEGIN_INDEX,
+        *(() if found.is_configuration_kept else (RecoveryStep.KEEP_CONFIGURATION,)),
+        RecoveryStep.SYNC,
+        RecoveryStep.OPEN_FAMILIES,
+        RecoveryStep.DROP_LEFTOVERS,
+        RecoveryStep.BUILD_INDEX,
+        *(() if found.is_commit_unfinished else (RecoveryStep.SHOW_STATE,)),
+        RecoveryStep.APPLY_TAIL,
+        RecoveryStep.SHOW_STATE,
     )
 
 
@@ -82,24 +82,24 @@ class Recovery:
     def _is_commit_unfinished(self) -> bool:
         return self._parts.engine.get(META, APPLYING) is not None
 
-    async def _perform(self, step: Step) -> None:
+    async def _perform(self, step: RecoveryStep) -> None:
         parts = self._parts
         match step:
-            case Step.BEGIN_INDEX:
+            case RecoveryStep.BEGIN_INDEX:
                 parts.index_build.begin(parts.families())
-            case Step.KEEP_CONFIGURATION:
+            case RecoveryStep.KEEP_CONFIGURATION:
                 parts.write_configuration(parts.changelog.log.configuration)
-            case Step.SYNC:
+            case RecoveryStep.SYNC:
                 await parts.changelog.sync()
-            case Step.OPEN_FAMILIES:
+            case RecoveryStep.OPEN_FAMILIES:
                 parts.families().open(parts.engine)
-            case Step.DROP_LEFTOVERS:
+            case RecoveryStep.DROP_LEFTOVERS:
                 await self._drop_leftovers()
-            case Step.BUILD_INDEX:
+            case RecoveryStep.BUILD_INDEX:
                 await self._build_index()
-            case Step.SHOW_STATE:
+            case RecoveryStep.SHOW_STATE:
                 self._show_state()
-            case Step.APPLY_TAIL:
+            case RecoveryStep.APPLY_TAIL:
                 await self._apply_tail()
             case _:
                 assert_never(step)

@@ -12,10 +12,10 @@ import yaml
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError, StateDirectoryError
-from qss_operator.local.backoff import failures_after, restart_delay_s
 from qss_operator.local.directory.files import overwrite_yaml, read_yaml, write_yaml
 from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports, is_free
 from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.pod_ends import failures_after, restart_delay_s
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.status_writer import LocalResources
 from qss_operator.planning.annotations import ACCEPT_LOSS_ANNOTATION

@@ -8,7 +8,7 @@ from qss_core.model import StoreName
 from qss_operator.errors import ConflictError
 from qss_operator.local.rounds import run_rounds
 from qss_operator.planning.model import StoreResource, StoreStatus
-from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.reconcile.reconciler import Intervals, StoreReconciler
 from qss_testing.fakes.control_world import World, resource_of, spec_of
 from qss_testing.fakes.simulated_pod import STORE
 

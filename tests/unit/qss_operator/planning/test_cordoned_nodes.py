@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from qss_core.model import Ordinal, PartitionId
 from qss_operator.planning.model import ConditionStatus, ConditionType
-from qss_operator.planning.placement import Placement, Site, place
+from qss_operator.planning.placement.place import place
+from qss_operator.planning.placement.shares import fair_shares
+from qss_operator.planning.placement.sites import Placement, Site
 from qss_operator.planning.plan import places_replicas, plan
-from qss_operator.planning.shares import fair_shares
 from qss_testing.fakes.control_world import World, assignment_of, resource_of, spec_of
 
 Case = tuple[int, list[Site], int, list[Placement]]

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, Role, Sequence
 from qss_core.wire.replica_reports import ReplicaReport
-from qss_operator.planning.losses import lacking, may_have_fuller_learner
+from qss_operator.planning.fullest_learner import may_have_fuller_learner
+from qss_operator.planning.losses import lacking
 from qss_operator.planning.model import (
     AcceptLoss,
     ConditionStatus,

@@ -11,15 +11,8 @@ from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.spec.resource import RebalanceSpec
 from qss_operator.planning.model import PublishAssignment, StoreResource, StoreStatus
 from qss_operator.planning.plan import plan
-from qss_operator.reconcile import StoreReconciler
-from qss_testing.fakes.control_world import (
-    World,
-    assignment_of,
-    resource_of,
-    running,
-    say,
-    spec_of,
-)
+from qss_operator.reconcile.reconciler import StoreReconciler
+from qss_testing.fakes.control_world import World, assignment_of, resource_of, running, say, spec_of
 from qss_testing.fakes.simulated_pod import STORE
 
 _ROUND_S = 0.2

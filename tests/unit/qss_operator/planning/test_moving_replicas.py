@@ -11,7 +11,7 @@ from qss_core.wire.replica_reports import CopyReport
 from qss_operator.planning.model import Moves, MovingReplica, Observation, PublishAssignment
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_operator.reconcile import StoreReconciler
+from qss_operator.reconcile.reconciler import StoreReconciler
 from qss_operator.resources.crd import json_schema, resource_schema
 from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 from qss_testing.fakes.simulated_pod import STORE

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qss_core.model import Ordinal, PartitionId
-from qss_operator.planning.placement import Placement, Site, first_configurations, place
-from qss_operator.planning.shares import OVERLOAD, POD_REPLICAS_MAX, fair_shares
+from qss_operator.planning.placement.place import first_configurations, place
+from qss_operator.planning.placement.shares import OVERLOAD, POD_REPLICAS_MAX, fair_shares
+from qss_operator.planning.placement.sites import Placement, Site
 
 Case = tuple[int, list[Site], int]
 

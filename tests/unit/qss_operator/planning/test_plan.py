@@ -14,8 +14,8 @@ from qss_operator.planning.assignment_state import (
     KnownAssignment,
     UnknownAssignment,
     assess,
-    emptied_pods,
 )
+from qss_operator.planning.missing_data import emptied_pods
 from qss_operator.planning.model import PublishAssignment, SendAssignment, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import starting_status, stopped_status

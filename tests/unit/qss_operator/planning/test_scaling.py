@@ -8,12 +8,7 @@ import pytest
 from qss_core.model import PartitionConfiguration, StoreId
 from qss_operator.planning.assignment_state import PODS_STARTING, UnknownAssignment, assess
 from qss_operator.planning.findings.served_partitions import is_serving
-from qss_operator.planning.model import (
-    ConditionStatus,
-    ConditionType,
-    SetReplicas,
-    StoreStatus,
-)
+from qss_operator.planning.model import ConditionStatus, ConditionType, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import is_ready, status_of
 from qss_testing.fakes.control_world import NOW, World, configuration, resource_of, running, spec_of

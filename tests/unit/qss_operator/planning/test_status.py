@@ -13,7 +13,8 @@ from qss_core.spec.fixed_members import OtherSchemaError, check_schema
 from qss_core.wire.replica_reports import IndexReport, UnlikeRows
 from qss_operator.planning.findings.other_schema import with_way_back
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
-from qss_operator.planning.placement import Site, first_configurations, place
+from qss_operator.planning.placement.place import first_configurations, place
+from qss_operator.planning.placement.sites import Site
 from qss_operator.planning.status import starting_status, status_of, stopped_status
 from qss_operator.resources.crd import json_schema, resource_schema
 from qss_testing.fakes.control_world import NOW, World, resource_of, running, spec_of

@@ -9,11 +9,11 @@ from qss_core.errors import ForbiddenError, UnauthenticatedError
 from qss_store.access.decisions import (
     Admit,
     Ask,
+    Judgement,
     KnownToken,
     KnownTokens,
     Refusal,
     Refuse,
-    Step,
     Verdict,
     judge,
 )
@@ -47,7 +47,7 @@ def step(
     now: float = 0,
     *,
     is_away: bool = False,
-) -> Step:
+) -> Judgement:
     return judge(known, needed, OURS, now, is_away=is_away)
 
 

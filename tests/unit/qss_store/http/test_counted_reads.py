@@ -2,15 +2,14 @@
 
 from qss_core.wire.discovery import is_read
 from qss_store.access.rights import Caller
-from qss_store.http.query.routes import QUERY_ROUTES
+from qss_store.http.query.routes import CONSOLE_ROUTES, QUERY_ROUTES
 from qss_store.runtime.metrics import RequestMetrics
 
 
 def test_requests_that_need_the_right_to_read_are_reads() -> None:
-    for route in QUERY_ROUTES:
+    for route in (*QUERY_ROUTES, *CONSOLE_ROUTES):
         assert is_read("query", route.path) == (route.caller is Caller.READER), route.path
         assert not is_read("internal", route.path)
-    assert not is_read("query", "/console/{file}")
 
 
 def test_reads_are_counted_by_their_latency() -> None:

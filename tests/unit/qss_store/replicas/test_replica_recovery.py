@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from qss_store.replicas.apply.replica_recovery import Found, Step, plan_recovery
+from qss_store.replicas.apply.replica_recovery import Found, RecoveryStep, plan_recovery
 from qss_store.replicas.replica import Replica
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine, JournaledEngine
 from qss_testing.pods.one_replica import started_replica
@@ -19,18 +19,22 @@ ROWS = [Put(b"k%d" % number, b"1", 5) for number in range(3)]
 @pytest.mark.parametrize("is_unfinished", [True, False])
 def test_the_steps_of_every_plan_are_in_one_order(*, is_kept: bool, is_unfinished: bool) -> None:
     plan = plan_recovery(Found(is_configuration_kept=is_kept, is_commit_unfinished=is_unfinished))
-    first = [plan.index(step) for step in Step if step in plan and step is not Step.SHOW_STATE]
+    first = [
+        plan.index(step)
+        for step in RecoveryStep
+        if step in plan and step is not RecoveryStep.SHOW_STATE
+    ]
     assert all(one < other for one, other in pairwise(first))
-    assert plan.index(Step.SYNC) < plan.index(Step.DROP_LEFTOVERS)
-    assert plan[-2:] == (Step.APPLY_TAIL, Step.SHOW_STATE)
-    assert (Step.KEEP_CONFIGURATION in plan) != is_kept
+    assert plan.index(RecoveryStep.SYNC) < plan.index(RecoveryStep.DROP_LEFTOVERS)
+    assert plan[-2:] == (RecoveryStep.APPLY_TAIL, RecoveryStep.SHOW_STATE)
+    assert (RecoveryStep.KEEP_CONFIGURATION in plan) != is_kept
 
 
 def test_nothing_is_shown_before_an_unfinished_commit_is_applied() -> None:
     unfinished = plan_recovery(Found(is_configuration_kept=True, is_commit_unfinished=True))
     whole = plan_recovery(Found(is_configuration_kept=True, is_commit_unfinished=False))
-    assert unfinished.index(Step.SHOW_STATE) > unfinished.index(Step.APPLY_TAIL)
-    assert whole.index(Step.SHOW_STATE) < whole.index(Step.APPLY_TAIL)
+    assert unfinished.index(RecoveryStep.SHOW_STATE) > unfinished.index(RecoveryStep.APPLY_TAIL)
+    assert whole.index(RecoveryStep.SHOW_STATE) < whole.index(RecoveryStep.APPLY_TAIL)
 
 
 async def test_a_recovery_that_a_full_disk_cuts_short_ends_with_the_same_rows() -> None:

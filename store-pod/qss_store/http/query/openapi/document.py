@@ -15,7 +15,7 @@ from qss_core.wire.messages import encode
 from qss_store.http.content_types import CSV, CURSOR_HEADER, JSON
 from qss_store.http.middleware import PROBLEM_JSON
 from qss_store.http.query.openapi.schemas import TEXT, make_schemas, ref
-from qss_store.http.routes import Operation, Route
+from qss_store.http.routes import NotInDocument, Operation, Route
 
 _TOKEN_TEXT = (
     "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE, or with the "
@@ -50,6 +50,8 @@ def make_document(routes: Iterable[Route[Any]]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for route in routes:
         assert route.operation is not None, f"{route.path} has no operation"
+        if isinstance(route.operation, NotInDocument):
+            continue
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route, route.operation)
     return {
         "openapi": "3.1.0",

@@ -10,7 +10,7 @@ import pytest
 
 from qss_client.chunks.chunk import Slice, read_batches
 from qss_client.cli.load.input_rows import InputRow, Text
-from qss_client.cli.load.row_encoder import Columns, RowEncoder
+from qss_client.cli.load.row_encoder import Columns, InputRowEncoder
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.partitioning import partition_of
@@ -29,7 +29,7 @@ def encoded(
 ) -> list[dict[str, Any]]:
     """The rows as the store gets them, in the order of their keys."""
     names = tuple(rows[0])
-    encoder = RowEncoder(definition, columns or Columns(), names, "line")
+    encoder = InputRowEncoder(definition, columns or Columns(), names, "line")
     groups = encoder.groups(InputRow(number, row) for number, row in enumerate(rows, start=2))
     return sorted(
         (
@@ -238,7 +238,7 @@ def test_ten_lines_that_do_not_fit_are_enough() -> None:
             yield InputRow(number, problem="bad")
         pytest.fail("it read on")
 
-    encoder = RowEncoder(make_definition(4), Columns(), ("key", "value"), "line")
+    encoder = InputRowEncoder(make_definition(4), Columns(), ("key", "value"), "line")
     with pytest.raises(MalformedRequestError) as refused:
         list(encoder.groups(bad()))
     assert len(refused.value.message.splitlines()) == 10
@@ -246,15 +246,15 @@ def test_ten_lines_that_do_not_fit_are_enough() -> None:
 
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(MalformedRequestError, match="no column id, at: it has key, value"):
-        RowEncoder(
+        InputRowEncoder(
             make_definition(4), Columns(key=("id",), timestamp="at"), ("key", "value"), "line"
         )
     with pytest.raises(MalformedRequestError, match="values of store words are int64: name one"):
-        RowEncoder(make_definition(4, value_serde="int64"), Columns(), ("key", "a"), "line")
+        InputRowEncoder(make_definition(4, value_serde="int64"), Columns(), ("key", "a"), "line")
 
 
 def test_large_rows_make_several_groups() -> None:
-    encoder = RowEncoder(make_definition(1), Columns(), ("key", "value"), "line")
+    encoder = InputRowEncoder(make_definition(1), Columns(), ("key", "value"), "line")
     value = Text("x" * (6 * 1024 * 1024))
     rows = (InputRow(n, {"key": Text(str(n)), "value": value}) for n in range(5))
     groups: list[list[Slice]] = list(encoder.groups(rows))

@@ -1,4 +1,4 @@
-"""Chooses the pause before an ended pod is started again, and which of its ends are told."""
+"""Chooses the pause after the end of a pod until its next start, and the ends that are told."""
 
 import math
 import re

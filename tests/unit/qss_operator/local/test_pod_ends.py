@@ -1,6 +1,6 @@
 """The ends of a pod that cannot start are told at the begin, at a new reason, and once a minute."""
 
-from qss_operator.local.backoff import ToldEnds, failures_after
+from qss_operator.local.pod_ends import ToldEnds, failures_after
 
 ENDED = "ended with exit code 3"
 

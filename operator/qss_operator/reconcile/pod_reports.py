@@ -39,7 +39,7 @@ class PodReports:
     def with_refusals(
         self, cluster: ClusterState, reports: Mapping[Ordinal, ReplicasReport]
     ) -> ClusterState:
-        """The cluster, with why a pod did not report where the pod said so itself."""
+        """The cluster, with the reason of a pod without a report, where the pod said it itself."""
         return replace(
             cluster,
             pods=tuple(

@@ -42,7 +42,7 @@ class ConditionTeller:
         self._told: dict[Ordinal, _Told] = {}
 
     async def tell(self, observation: Observation) -> None:
-        """Tells the published conditions to the pods that lack them; raises nothing of theirs.
+        """Tells the published conditions to the pods that lack them; raises no error of a pod.
 
         All pods are told at the same time, so that a round waits a second for all of them.
         """
