@@ -56,7 +56,8 @@ from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machi
 from qss_store.runtime.process.memory_shares import with_shares
 from qss_store.runtime.process.without_pandas import settle_without_pandas
 from qss_store.runtime.settings import Settings
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.writes.pod_services import PodServices, build_pod
 
 _LOG = logging.getLogger("qss_store")

@@ -132,7 +132,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a column family is named still whose drop has failed",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "                self._half_dropped.add(family)\n",
         "                self.column_families[family], self._handles[family] = rows, handle\n",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
@@ -140,7 +140,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a family whose drop has failed is refused for good",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "            if family in self._half_dropped:\n",
         "            if False:\n",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
@@ -148,7 +148,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a family is dropped on a volume without room",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "        self._budget.room.check(self._path, 0, makes_room=True)\n        rows, handle",
         "        rows, handle",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
