@@ -220,9 +220,9 @@ async def test_entries_behind_a_copy_are_kept_while_another_learner_joins(tmp_pa
         )
         await active.services.snapshots.begin(request)
         await join(1, 1)
-        assert [*replica_of(cluster, 0).changelog.pins] == [2]
+        assert [*replica_of(cluster, 0).changelog.retention.pins] == [2]
         await join(2, 1, 2)
-        assert not replica_of(cluster, 0).changelog.pins
+        assert not replica_of(cluster, 0).changelog.retention.pins
 
 
 class _Source:

@@ -72,7 +72,7 @@ PLANTS = (
                 "",
             ),
             Change(
-                f"{_STORE}/replicas/changelog.py",
+                f"{_STORE}/replicas/changelog/changelog.py",
                 "        if self.log.applied < self.log.watermark:\n",
                 "        if False:\n",
             ),
@@ -83,7 +83,8 @@ PLANTS = (
             ),
             Change(
                 f"{_STORE}/replicas/apply/apply_loop.py",
-                "        self._changelog.is_cut_owed = True\n        self._parts.wake.set()\n",
+                "        self._changelog.retention.is_cut_owed = True\n"
+                "        self._parts.wake.set()\n",
                 "        machine = self._parts.machine\n"
                 "        while self._changelog.cut(self.settings, machine.open_floor):\n"
                 "            pass\n",
@@ -222,9 +223,9 @@ PLANTS = (
     ),
     Plant.of(
         "a log is cut by a few entries a round",
-        f"{_STORE}/replicas/changelog.py",
-        "        return self.is_cut_owed\n",
-        "        self.is_cut_owed = False\n        return False\n",
+        f"{_STORE}/replicas/changelog/changelog.py",
+        "        return self.retention.is_cut_owed\n",
+        "        self.retention.is_cut_owed = False\n        return False\n",
         f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_to_its_retention",
     ),
     Plant.of(

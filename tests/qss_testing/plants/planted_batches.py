@@ -190,7 +190,7 @@ BATCH_PLANTS = (
         "a snapshot is taken while a commit is applied",
         f"{_STORE}/replicas/apply/checkpoints.py",
         "        async with self._parts.changing:\n"
-        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n"
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n"
         "            await run_blocking(engine.checkpoint, path)\n",
         "        await run_blocking(engine.checkpoint, path)\n",
     ),
@@ -203,7 +203,7 @@ BATCH_PLANTS = (
     ),
     Plant.of(
         "entries that are written during a sync count as durable",
-        f"{_STORE}/replicas/changelog.py",
+        f"{_STORE}/replicas/changelog/changelog.py",
         "logs.acknowledge(self.log, self.log.pod, syncing.end)",
         "logs.acknowledge(self.log, self.log.pod, self.log.end)",
     ),

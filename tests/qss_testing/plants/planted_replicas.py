@@ -8,7 +8,7 @@ from qss_testing.plants.planted import Change, Plant
 _STORE = "store-pod/qss_store"
 _LOG = f"{_STORE}/replication/log.py"
 _LEASE = f"{_STORE}/replication/lease.py"
-_CHANGELOG = f"{_STORE}/replicas/changelog.py"
+_CHANGELOG = f"{_STORE}/replicas/changelog/changelog.py"
 _PEERS = f"{_STORE}/replicas/peers"
 _PLANNING = "operator/qss_operator/planning"
 _EPOCHS = f"{_PLANNING}/membership/epochs.py"

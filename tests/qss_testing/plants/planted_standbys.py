@@ -32,7 +32,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "an active that started again acts in its old epoch",
-        f"{_STORE}/replicas/changelog.py",
+        f"{_STORE}/replicas/changelog/changelog.py",
         "        self.may_act = not meta or (",
         "        self.may_act = True or (",
         f"{_STANDBYS}::test_an_active_that_started_again_waits_for_its_next_epoch",

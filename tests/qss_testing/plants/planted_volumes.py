@@ -51,8 +51,9 @@ VOLUME_PLANTS = (
     Plant.of(
         "a copy lets the entries behind an earlier one go",
         f"{_STORE}/replicas/apply/checkpoints.py",
-        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
-        "            changelog.pins = {learner: (changelog.log.applied, self._pinned_until_s())}\n",
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
+        "            pins.clear()\n"
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
         "tests/integration/test_kept_entries.py"
         "::test_entries_stay_for_a_learner_while_another_one_copies_and_joins",
     ),
@@ -111,8 +112,8 @@ VOLUME_PLANTS = (
     Plant.of(
         "entries behind a copy are cut once another learner counts",
         f"{_STORE}/replicas/peers/follower_progress.py",
-        "            self._changelog.pins.pop(learner, None)\n",
-        "            self._changelog.pins.clear()\n",
+        "            self._changelog.retention.pins.pop(learner, None)\n",
+        "            self._changelog.retention.pins.clear()\n",
         f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",
     ),
     Plant.of(

@@ -5,7 +5,7 @@ import asyncio
 from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replicas.peers.follower_progress import FollowerProgress
 from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replication import log as logs

@@ -15,7 +15,7 @@ from qss_core.errors import (
 from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_core.text import listed
 from qss_core.wire.messages import error_of
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replicas.peers.follower_state import FollowerState
 from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
@@ -300,7 +300,7 @@ class FollowerProgress:
         await self._changelog.count(learner)
         if self._changelog.log.configuration.epoch == epoch:
             self._counted[learner] = self._changelog.log.end
-            self._changelog.pins.pop(learner, None)
+            self._changelog.retention.pins.pop(learner, None)
 
     def caught_up(self) -> tuple[Ordinal, ...]:
         """The learners that the operator may take into the in-sync set of this epoch.
