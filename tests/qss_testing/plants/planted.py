@@ -58,7 +58,7 @@ PLANTS = (
     Plant.of(
         "a batch is decided whose message no other pod reads",
         f"{_STORE}/writes/coordinator_service.py",
-        "            self._check_message(decision, len(payload))\n",
+        "            self._participants.check_decision(decision, len(payload))\n",
         "",
         "tests/integration/test_writes_limits.py"
         "::test_a_batch_whose_message_no_other_pod_would_read_is_not_decided",

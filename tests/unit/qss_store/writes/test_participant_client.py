@@ -154,7 +154,7 @@ async def test_the_newest_epoch_is_that_of_any_pod_that_answers_soon(
         return PartitionsAnswer(partitions=nothing, writer_epoch=WriterEpoch(len(nothing) + 6))
 
     others.reply = reply
-    assert await client.newest_epoch(prepare) == 8
+    assert await client.newest_epoch() == 8
     others.reply = never
     async with asyncio.timeout(10):
-        assert await client.newest_epoch(prepare) == 8, "a pod that hangs holds nobody up"
+        assert await client.newest_epoch() == 8, "a pod that hangs holds nobody up"
