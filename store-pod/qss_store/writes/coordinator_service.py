@@ -45,7 +45,7 @@ from qss_store.runtime.request_memory import MemoryShare
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import CloseWriter, Decide, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.writers import Writer
+from qss_store.transactions.writers import Writer, check_replay
 from qss_store.writes.commit_checks import check_position_after, check_request, references
 from qss_store.writes.commit_driver import CommitDriver, active_coordinator
 from qss_store.writes.coordinator_tasks import CoordinatorTasks
@@ -186,7 +186,7 @@ class CoordinatorService:
             await self.driver.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self.writers.hear(held)
-            replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
+            replayed = check_replay(held, batch, request.fingerprint, request.chunks)
             if replayed is not None:
                 return self._answer(replica, replayed.sequence, already_applied=True)
             coordinator.check_order(held, batch)

@@ -77,8 +77,8 @@ PLANTS = (
                 "        if False:\n",
             ),
             Change(
-                f"{_STORE}/transactions/participant.py",
-                "min((chunk.offset for chunk in self.staged.values()), default=None)",
+                f"{_STORE}/transactions/staged.py",
+                "min((chunk.offset for chunk in self.values()), default=None)",
                 "None",
             ),
             Change(
