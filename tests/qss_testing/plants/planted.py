@@ -101,14 +101,14 @@ PLANTS = (
     ),
     Plant.of(
         "a damaged partition ends its pod",
-        f"{_STORE}/replicas/pod.py",
+        f"{_STORE}/replicas/assigned_replicas.py",
         "            if not (was_here or is_learner or is_damage):\n                raise\n",
         "            raise\n",
         f"{_DAMAGE}::test_a_damaged_block_loses_only_its_partition",
     ),
     Plant.of(
         "a damaged database without a kept assignment refuses each assignment",
-        f"{_STORE}/replicas/pod.py",
+        f"{_STORE}/replicas/assigned_replicas.py",
         "is_damage = has_files and type(error) is CorruptionError\n",
         "is_damage = False\n",
         f"{_AT_START}::test_without_a_kept_assignment_damaged_files_lose_their_partition_alone",

@@ -188,8 +188,8 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "files that do not open hold up an assignment",
-        f"{_STORE}/replicas/pod.py",
-        "is_learner = configuration.role_of(self.ordinal) is Role.LEARNER\n",
+        f"{_STORE}/replicas/assigned_replicas.py",
+        "is_learner = configuration.role_of(self._ordinal) is Role.LEARNER\n",
         "is_learner = False\n",
         f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
     ),
