@@ -101,8 +101,8 @@ REPLICA_PLANTS = (
     Plant.of(
         "a lease counts from its answer",
         f"{_PEERS}/follower_progress.py",
-        "supported(self._lease, pod, result.epoch, sent_s, lease_s)",
-        "supported(self._lease, pod, result.epoch, self._now_s(), lease_s)",
+        "supported(self._epoch.lease, pod, result.epoch, sent_s, lease_s)",
+        "supported(self._epoch.lease, pod, result.epoch, self._now_s(), lease_s)",
     ),
     Plant.of(
         "a promise has no margin for clocks that differ",

@@ -74,9 +74,9 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a learner that copies a database keeps its old one",
-        f"{_PEERS}/follower_progress.py",
-        "            self._followers[pod].needs_copy = True\n",
-        "            self._followers[pod].needs_copy = False\n",
+        f"{_PEERS}/learner_progress.py",
+        "        self._epoch.states()[pod].needs_copy = True\n",
+        "        self._epoch.states()[pod].needs_copy = False\n",
         f"{_STANDBYS}::test_a_learner_whose_entries_were_cut_copies_the_database",
     ),
     Plant.of(
@@ -360,7 +360,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a learner that takes entries is never told to copy",
-        f"{_PEERS}/follower_progress.py",
+        f"{_PEERS}/learner_progress.py",
         "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
         "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
         f"{_STANDBYS}::test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_database",

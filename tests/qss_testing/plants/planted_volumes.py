@@ -14,7 +14,7 @@ _FULL = "tests/unit/qss_operator/planning/test_full_volumes.py"
 VOLUME_PLANTS = (
     Plant.of(
         "a learner that has installed its copy is told to copy once more",
-        f"{_STORE}/replicas/peers/follower_progress.py",
+        f"{_STORE}/replicas/peers/learner_progress.py",
         'follower.sent_s, follower.needs_copy = float("-inf"), False',
         'follower.sent_s = float("-inf")',
         "tests/integration/test_learner_snapshots.py"
@@ -111,7 +111,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "entries behind a copy are cut once another learner counts",
-        f"{_STORE}/replicas/peers/follower_progress.py",
+        f"{_STORE}/replicas/peers/learner_progress.py",
         "            self._changelog.retention.pins.pop(learner, None)\n",
         "            self._changelog.retention.pins.clear()\n",
         f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",

@@ -96,7 +96,7 @@ class ActiveService:
     def is_held_up(self, timeout_s: float) -> bool:
         """Whether this active waits for a learner that does not catch up."""
         is_active = self._changelog.log.role is Role.ACTIVE
-        return is_active and self._followers.is_held_up(timeout_s)
+        return is_active and self._followers.learners.is_held_up(timeout_s)
 
     def configured(self, before: logs.Log) -> None:
         """The log has a newer configuration than `before`."""

@@ -103,7 +103,7 @@ class PeerSender:
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)
         sending = [one for one in replicas if one.followers.sends_to(self._peer)]
-        copies = [one for one in sending if one.followers.takes_copy(self._peer)]
+        copies = [one for one in sending if one.followers.learners.takes_copy(self._peer)]
         if appends or copies:
             await self._append(appends, copies)
         return bool(ungreeted or appends or copies)
@@ -194,8 +194,8 @@ class PeerSender:
         for replica, _ in by_partition.values():  # The answer lacks them.
             replica.followers.failed(self._peer)
         for replica, _ in appends:
-            if replica.followers.is_near(self._peer):
-                await replica.followers.count(self._peer)
+            if replica.followers.learners.is_near(self._peer):
+                await replica.followers.learners.count(self._peer)
 
     def _refused(self, replica: Replica, epoch: Epoch, result: Refused) -> None:
         if result.configuration is not None:

@@ -146,7 +146,7 @@ class Snapshots:
         held = self._held.get(request.snapshot)
         replica = None if held is None else self._pod.registry.replicas.get(held.partition)
         if held is not None and replica is not None and request.is_installed:
-            replica.followers.installed(held.learner)
+            replica.followers.learners.installed(held.learner)
             self._pod.send_signal.wake()
         await self._delete(request.snapshot)
 
