@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_core.errors import ChunkMismatchError, DiskFullError, error_from_wire
+from qss_core.codes.error_classes import error_from_wire
+from qss_core.errors import ChunkMismatchError, DiskFullError
 from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
 from qss_core.wire.messages import (
     CommitAnswer,

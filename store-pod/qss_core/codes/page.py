@@ -3,8 +3,9 @@
 import textwrap
 
 from qss_core.codes.catalogue import CHAPTERS, EXPLANATIONS, type_of
+from qss_core.codes.error_classes import ERRORS
 from qss_core.codes.explanation import Explanation
-from qss_core.errors import ERRORS, Retry
+from qss_core.errors import Retry
 
 _COLUMNS = 150
 _ADVICE = {
