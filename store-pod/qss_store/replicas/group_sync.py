@@ -51,6 +51,7 @@ class GroupSync:
             while self._wishes:
                 wishes, self._wishes = self._wishes, []
                 threads = min(_THREADS, -(-len(wishes) // _ENGINES_A_THREAD))
+                # Each thread tells its failures to the callers that wait, so none is lost.
                 await asyncio.gather(*(self._fulfil(wishes[n::threads]) for n in range(threads)))
         finally:
             self._task = None

@@ -173,7 +173,7 @@ class ParticipantClient:
         for partition in partitions:
             configuration = self._pod.registry.configuration(int(partition))
             by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
-        # A failed pod is an answer, too, so no task is left behind.
+        # `_ask_pod` makes each failure an answer: none ends the wait for the other pods.
         return await asyncio.gather(
             *(
                 self._ask_pod(what, ordinal, message(epochs), rows)

@@ -88,6 +88,7 @@ class Comparison:
             return True
         self._completed()  # The partitions of one pod are witnesses of each other.
         others = [pod for pod in assignment.pods if pod.ordinal != self._pod.ordinal]
+        # `_ask` returns each failure: none ends the wait for the other pods.
         answers = await asyncio.gather(*(self._ask(pod) for pod in others))
         await self.look()
         return all(answers)
