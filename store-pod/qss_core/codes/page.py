@@ -69,7 +69,7 @@ def _filled(text: str) -> str:
 
 
 def _told_of_status(code: str) -> str:
-    """The HTTP statuses of a code with what a caller may repeat; empty for codes of commands."""
+    """The HTTP statuses of a code, each with its next step; empty for codes of commands."""
     told = {
         error.http_status: _ADVICE[error.retry]
         for error in ERRORS.values()

@@ -60,7 +60,7 @@ class GroupSync:
         engines = [wish.engine for wish in wishes]
         try:
             failures = await run_blocking_in(self._executor, partial(_sync_all, engines))
-        except Exception as error:  # noqa: BLE001 no thread: whoever waits has to hear of it.
+        except Exception as error:  # noqa: BLE001 no thread: the callers that wait get the error.
             failures = [error] * len(wishes)
         self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):

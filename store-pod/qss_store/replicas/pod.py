@@ -167,7 +167,7 @@ class Pod:
         a comparison with the other pods. Raises StaleEpochError, WrongStoreError, CorruptionError
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
-        is_busy = self._assigning.locked() and self.has_opened  # It takes another one, or a copy.
+        is_busy = self._assigning.locked() and self.has_opened  # With an assignment or a copy.
         if is_busy and self.registry.take_epochs(assignment, self._config):
             await self._tell()
         async with self._assigning:
@@ -189,7 +189,7 @@ class Pod:
         return self.report()
 
     async def _tell(self) -> None:
-        """Has other pods and the operator see what has changed."""
+        """Wakes the senders, and tells the operator that the report has changed."""
         self.send_signal.assigned()
         await self.report_feed.tell()
 

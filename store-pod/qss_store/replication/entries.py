@@ -14,7 +14,7 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset
 from qss_store.replication.digest import NO_DIGEST, Digest
 
-VERSIONS = (1, 2)  # That this program reads.
+VERSIONS = (1, 2)  # The versions of entries that this program reads.
 _HEAD_1 = struct.Struct(">BBQQQ")
 _HEAD_2 = struct.Struct(">BBQQQ16sII")
 _HEADS = {1: _HEAD_1, 2: _HEAD_2}

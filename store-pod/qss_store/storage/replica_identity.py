@@ -73,7 +73,7 @@ def kept_configuration(meta: Mapping[bytes, bytes]) -> PartitionConfiguration | 
 
 
 def identity_of(engine: Engine) -> dict[bytes, bytes]:
-    """What `newest_configuration` needs of a database."""
+    """The meta rows of a database that `newest_configuration` reads."""
     names = (_CONFIGURATION, _DEFINITION, _ORDINAL)
     return {name: held for name in names if (held := engine.get(META, name)) is not None}
 

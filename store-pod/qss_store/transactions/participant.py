@@ -308,7 +308,8 @@ class Participant:
         self.forgiven = held.decided if held.unfinished is None else Sequence(0)
         first = Sequence(self.sequence + 1)
         if held.completed <= self.sequence:
-            # It has every completed batch: it lacks chunks of a decided one, or nobody knows what.
+            # The partition has every completed batch: it lacks chunks of a decided one, or its
+            # loss is unknown.
             if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)

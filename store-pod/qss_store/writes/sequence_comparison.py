@@ -174,7 +174,7 @@ class Comparison:
         url = f"{pod.changelog}/transactions/sequences"
         try:
             return await self._peers.post(url, request, SequencesAnswer, self._timeout_s)
-        except MalformedRequestError:  # A pod of the version before refuses what it does not know.
+        except MalformedRequestError:  # A pod of the version before refuses unknown members.
             plain = for_version(request, VERSION_1)
             return await self._peers.post(url, plain, SequencesAnswer, self._timeout_s)
 

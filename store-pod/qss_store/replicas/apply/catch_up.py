@@ -3,7 +3,7 @@
 A learner joins the in-sync set once it holds the log. It applies the log afterwards, which may take
 long: until then its rows are a state from long before. A standby that starts again may have left
 the in-sync set meanwhile. So a standby answers once it is level with its active, or a moment
-behind, since it joined or started; what a message says of that is as in `peers.freshness`. One that
+behind, since it joined or started; a message tells that as in `peers.freshness`. A standby that
 becomes the active before that answers once it has applied its log.
 """
 
@@ -24,7 +24,7 @@ _TARGETS_MAX = 8
 
 
 class _Target(NamedTuple):
-    """A watermark that was heard at a monotonic time, and how many there were until it."""
+    """A watermark, the monotonic time when it was heard, and the number of watermarks until it."""
 
     offset: Offset
     at_s: float

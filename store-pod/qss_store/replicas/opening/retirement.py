@@ -45,7 +45,7 @@ class Retirement:
     def is_left(self, partition: PartitionId) -> bool:
         """Whether the volume has a database of the partition that was not opened."""
         is_known = partition in self._replicas or self._unopened.is_lost(partition)
-        # One that was kept, and assigned again, waits to be opened.
+        # A partition that was kept, and assigned again, waits to be opened.
         is_kept = partition in self._kept and partition not in self._unopened.waiting
         if is_known or is_kept:
             return False
@@ -90,7 +90,7 @@ class Retirement:
         return True
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Closes and deletes the replica of a partition, and what the pod knows of it.
+        """Closes the replica of a partition, and deletes its files and the pod's notes of it.
 
         Raises NotReadyError where the volume cannot be written.
         """

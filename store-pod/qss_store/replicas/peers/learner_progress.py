@@ -93,7 +93,7 @@ class LearnerProgress:
         )
 
     def forget_other(self, pod: Ordinal, follower: FollowerState, hello: Hello) -> None:
-        """Forgets what a learner acknowledged with another database, which a copy has replaced."""
+        """Forgets a learner's acknowledgements from a database that a copy has replaced."""
         if follower.database in (None, hello.database):
             return
         follower.database, follower.needs_copy = None, False

@@ -95,7 +95,7 @@ class PeerSender:
         ]
 
     async def _round(self, replicas: Sequence[Replica]) -> bool:
-        """Sends what is due; returns whether anything was."""
+        """Sends the hellos, copies and entries that are due; returns whether any were."""
         ungreeted = [one for one in replicas if one.followers.owes_hello(self._peer)]
         if ungreeted:
             await self._greet(ungreeted[:_GREETED_AT_ONCE])

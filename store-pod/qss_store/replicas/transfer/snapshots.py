@@ -94,7 +94,7 @@ class Snapshots:
         return await run_blocking(_files_in, path)
 
     def check_part(self, request: SnapshotPartRequest) -> None:
-        """Refuses what is no part of a file. Raises NotReadyError for a snapshot that is gone."""
+        """Refuses bytes that no file has. Raises NotReadyError for a snapshot that is gone."""
         self._pod.registry.check_message_store(request.store_id)
         held = self._held.get(request.snapshot)
         if held is None:
@@ -156,7 +156,7 @@ class Snapshots:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
 
     async def forget_unread(self) -> None:
-        """Deletes what is not read any more: the learner may never come back.
+        """Deletes snapshots that were not read for long: their learners may never come back.
 
         The links keep files that the database has replaced since, on a volume that may fill.
         """

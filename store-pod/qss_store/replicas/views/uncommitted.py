@@ -209,7 +209,7 @@ class UncommittedRows:
             data_generation=self._machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
-            stream_time_before=state.clocks.stream_time,  # That before the batch.
+            stream_time_before=state.clocks.stream_time,  # The stream time before the batch.
             puts_before=before.puts,
             changes={},
             records=chunk.records,

@@ -152,7 +152,7 @@ class VolumeWatch:
         return True
 
     def _forget_expired(self) -> int:
-        """Forgets what was refused long ago; returns the largest of the bytes that it needed."""
+        """Forgets refusals of long ago; returns the largest number of bytes that one needed."""
         now_s, expired = self._now_s(), [0]
         if self._refused_batch.until_s <= now_s:
             expired.append(self._refused_batch.needed_bytes)

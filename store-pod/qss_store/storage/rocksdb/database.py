@@ -208,7 +208,10 @@ class RocksDbEngine:
                 self._db.drop_column_family(family)
             except Exception as error:
                 self._half_dropped.add(family)
-                del rows, handle  # Who keeps the error would keep the files' lock with them.
+                del (
+                    rows,
+                    handle,
+                )  # The error's frames would keep them and the files' lock.
                 raise translated(error) from error
 
     def compact_family(self, family: str, below: bytes) -> None:
