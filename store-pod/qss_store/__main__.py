@@ -140,7 +140,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def _stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
-    """Set by the first SIGTERM or SIGINT, and by the second one."""
+    """Two events: the first SIGTERM or SIGINT sets the first, the second signal the second."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(

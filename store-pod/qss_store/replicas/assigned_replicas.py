@@ -68,7 +68,7 @@ class AssignedReplicas:
         if replica is not None:
             return take_configuration(replica, assignment.settings, configuration)
         if self._unopened.is_unwritable(partition):
-            return False  # Its database opens and takes no writes: `salvage` begins it anew.
+            return False  # The database opens and takes no writes: `salvage` makes a new one.
         held = self._registry.assignment
         was_here |= (
             held is not None and held.partitions[partition].role_of(self._ordinal) is not None

@@ -171,7 +171,7 @@ class Pod:
         if is_busy and self.registry.take_epochs(assignment, self._config):
             await self._tell()
         async with self._assigning:
-            # As a learner it has nothing that the replicas in sync lack.
+            # A pod of learners alone has no entry that the replicas in sync lack.
             counts = any(self.ordinal in one.in_sync for one in assignment.partitions)
             if self._file.unreadable is not None and counts and not is_emptied:
                 raise self._file.unreadable.once_more()

@@ -90,7 +90,7 @@ class RollbackCheck:
         In the second case the state that readers see may be complete.
         """
         if replica.role is not Role.ACTIVE:
-            return None  # Its active has the entries that it lacks.
+            return None  # The replica's active has the missing entries.
         lacking = self.lacking.get(replica.partition, NO_SEQUENCE)
         coordinator = replica.machine.coordinator
         if coordinator is not None and self.unreadable > coordinator.completed:

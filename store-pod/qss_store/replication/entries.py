@@ -56,7 +56,7 @@ def decode_offset(key: bytes) -> Offset:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The entry's bytes: in version 1 where it says nothing of its payload."""
+    """The entry's bytes, in version 1 where the entry does not describe its payload."""
     members = (entry.kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
     payload = entry.payload
     if payload is None:

@@ -45,7 +45,7 @@ class ParticipantClient:
         self._settings = settings
 
     @property
-    def everybody(self) -> list[str]:
+    def all_partitions(self) -> list[str]:
         """All partitions, as messages name them."""
         return [
             str(partition) for partition in range(self._pod.registry.placed().definition.partitions)
@@ -87,7 +87,7 @@ class ParticipantClient:
                 sequence=sequence,
             )
 
-        return await self.ask("prepare", message, self.everybody)
+        return await self.ask("prepare", message, self.all_partitions)
 
     async def prepare_no_batch(self, sequence: Sequence | None = None) -> dict[str, Problem]:
         """Asks all partitions whether they serve, and may take `sequence` next."""
@@ -104,7 +104,7 @@ class ParticipantClient:
                 sequence=sequence,
             )
 
-        return await self.ask("prepare", message, self.everybody)
+        return await self.ask("prepare", message, self.all_partitions)
 
     async def newest_epoch(self) -> WriterEpoch:
         """The highest writer epoch that any pod has seen; waits for pods up to `compareTimeout`."""
@@ -132,14 +132,14 @@ class ParticipantClient:
                 writer_epoch=writer_epoch,
             )
 
-        return await self.ask("abort", message, self.everybody)
+        return await self.ask("abort", message, self.all_partitions)
 
     def check_decision(self, decision: Decision, carried_bytes: int) -> None:
         """Raises TooLargeError for a decision whose message no other pod would read."""
         registry = self._pod.registry
         message = CommitPartitionsRequest(
             store_id=self._store_id,
-            epochs={name: registry.configuration(int(name)).epoch for name in self.everybody},
+            epochs={name: registry.configuration(int(name)).epoch for name in self.all_partitions},
             decision=decision,
         )
         check_message(message, carried_bytes, self._settings.message_bytes_max)

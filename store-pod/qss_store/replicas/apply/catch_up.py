@@ -75,7 +75,7 @@ class CatchUp:
         self._is_confirmed = True
 
     def heard(self, append: Append, log: Log, engine: Engine) -> None:
-        """Takes the watermark of an active: all that was acknowledged until now is below it.
+        """Takes the watermark of an active: all entries acknowledged until now are below it.
 
         An active that may have been deposed tells no moment of this process.
         """
@@ -88,9 +88,9 @@ class CatchUp:
         self.applied(log, None, engine)
 
     def applied(self, log: Log, epoch: Epoch | None, engine: Engine) -> None:
-        """Entries were applied; `epoch` is that of the last one.
+        """Notes applied entries; `epoch` is the last entry's.
 
-        An active that has applied an entry of its own epoch has applied all that is older.
+        An active that has applied an entry of its own epoch has applied all older entries.
         """
         if self._is_level and not self._is_behind:
             return

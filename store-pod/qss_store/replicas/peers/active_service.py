@@ -113,7 +113,7 @@ class ActiveService:
             self._parts.context.send()  # Once the epoch is durable, followers are greeted.
 
     def released(self, process: str, epoch: Epoch) -> None:
-        """Another pod's process said that it holds this epoch, durably, as a follower."""
+        """Another pod's process holds this epoch durably, as a follower."""
         self._following.released(process, epoch)
         if self._following.may_begin():
             self._begin()

@@ -223,7 +223,7 @@ class FollowerProgress:
         )
 
     def stepped_back(self, pod: Ordinal, result: SteppedBack) -> None:
-        """A pod's replica wants earlier entries; it is lost where it should have them."""
+        """A pod's replica asks for earlier entries; it is lost where it acknowledged them."""
         if self._epoch.states().get(pod) is None or result.epoch != self._epoch.peers.epoch:
             return
         log = self._changelog.log
@@ -268,7 +268,7 @@ class FollowerProgress:
             )
 
     def _cannot_follow(self, pod: Ordinal, why: str) -> None:
-        """A learner copies the active's database; an in-sync follower has to become one first."""
+        """Has a learner copy the database; an in-sync follower has to become a learner first."""
         log = self._changelog.log
         if log.configuration.role_of(pod) is Role.LEARNER:
             self.learners.need_copy(pod)

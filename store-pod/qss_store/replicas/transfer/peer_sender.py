@@ -83,7 +83,7 @@ class PeerSender:
                 await asyncio.sleep(_RETRY_S_MAX)
 
     def _replicas(self) -> list[Replica]:
-        """The actives that send to the pod; one whose volume went back has nothing to give."""
+        """The actives that send to the pod, without actives whose volume went back."""
         replicas = list(self._registry.replicas.values())
         return [
             one

@@ -38,7 +38,7 @@ class _Snapshot:
     partition: PartitionId
     learner: Ordinal
     path: Path
-    files: dict[str, int]  # Their sizes, by name.
+    files: dict[str, int]  # The sizes of the files, by name.
     used_s: float
 
 
@@ -166,7 +166,7 @@ class Snapshots:
             await self._delete(name)
 
     async def _forget_of(self, partition: PartitionId, learner: Ordinal) -> None:
-        """Deletes the snapshots of a learner that asks again: it got no answer before."""
+        """Deletes a learner's earlier snapshots: the learner asks again, so it lost the answer."""
         asked = (partition, learner)
         old = [name for name, one in self._held.items() if (one.partition, one.learner) == asked]
         for name in old:

@@ -138,7 +138,7 @@ class UncommittedRows:
     async def _make(self) -> None:
         """Places the current staged rows; stops where the state has changed meanwhile."""
         view = self._views.view
-        assert view is not None, "what is not ready has a view"
+        assert view is not None, "only a replica with a view makes uncommitted rows"
         state = self._state(view)
         before = self._made
         if before is None or not state.follows(before.state):

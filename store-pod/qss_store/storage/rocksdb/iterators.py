@@ -46,7 +46,7 @@ def _of_newest(
             break
         lower = some.keys[-1] + b"\x00"
         count = min(2 * count, STRETCH_ROWS)
-    # These rows end silently at a damaged block; the iterator checks for one.
+    # These rows end silently at a damaged block; the shared iterator reports the damage.
     yield from _forward(held, lower, upper)
 
 
