@@ -1,7 +1,10 @@
 """All expected failures: wire code, HTTP status, and what a caller may do.
 
 On the wire a failure is an RFC 9457 `application/problem+json`; `code` is stable, and `detail` says
-what to do next.
+what to do next. `codes.error_classes` finds the class of a code.
+
+All classes are in this one module, because tracebacks and Spark's failed queries name a class with
+its module: a person or a program finds the line by `qss_core.errors.`.
 """
 
 from enum import StrEnum
@@ -378,22 +381,3 @@ def unreadable(error: MalformedBytesError) -> StoreError:
         f"a stored row is not of the store's types: {error.message}. Its writer used other serdes "
         "or another format: write the row again"
     )
-
-
-def _concrete(base: type[StoreError]) -> list[type[StoreError]]:
-    return [base, *(leaf for sub in base.__subclasses__() for leaf in _concrete(sub))]
-
-
-ERRORS: dict[tuple[str, int], type[StoreError]] = {
-    (error.code, error.http_status): error for error in _concrete(StoreError)
-}
-
-
-def error_from_wire(code: str, status: int, message: str, details: dict[str, Any]) -> StoreError:
-    """The error of a problem document; an unknown code gives a plain StoreError."""
-    known = ERRORS.get((code, status))
-    if known is None:
-        known = next((error for error in ERRORS.values() if error.code == code), None)
-    if known is not None:
-        return known(message, **details)
-    return StoreError(f"{code}: {message}", **{**details, "status": status})

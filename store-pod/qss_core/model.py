@@ -150,7 +150,7 @@ class StoreSettings(Wire, frozen=True, kw_only=True, omit_defaults=True):
     changelog_retention_ms: int = 24 * 3600 * 1000
     changelog_retention_bytes: int = 256 * 1024 * 1024
     lease_ms: int = 5000  # How long a follower's answer lets its active act.
-    snapshot_bytes_per_s: int = 64 * 1024 * 1024  # That a pod copies for its learners.
+    snapshot_bytes_per_s: int = 64 * 1024 * 1024  # The rate of a pod's copies for learners.
     replica_timeout_ms: int = 10_000  # A follower may take no entries for so long.
 
 

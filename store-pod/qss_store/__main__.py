@@ -56,7 +56,8 @@ from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machi
 from qss_store.runtime.process.memory_shares import with_shares
 from qss_store.runtime.process.without_pandas import settle_without_pandas
 from qss_store.runtime.settings import Settings
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.writes.pod_services import PodServices, build_pod
 
 _LOG = logging.getLogger("qss_store")
@@ -139,7 +140,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def _stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
-    """Set by the first SIGTERM or SIGINT, and by the second one."""
+    """Two events: the first SIGTERM or SIGINT sets the first, the second signal the second."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(

@@ -16,7 +16,8 @@ from hypothesis.stateful import (
 )
 
 from qss_store.storage.engine import CHANGELOG, FIXED_FAMILIES, META, Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.memory_engine import MemoryEngine
 
 MakeEngine = Callable[[], Engine]

@@ -8,7 +8,8 @@ import pytest
 
 from qss_core.formats.values import Format
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.storage.views.converted import ConvertedView, Older
 from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView
 from qss_testing.memory_engine import MemoryEngine

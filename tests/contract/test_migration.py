@@ -13,7 +13,7 @@ from qss_core.formats.timed_keys import encode_session_key, encode_window_key
 from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreType
 from qss_core.spec.resource import formats_of
-from qss_store.storage.rocksdb import RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import (

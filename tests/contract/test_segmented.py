@@ -12,7 +12,8 @@ from qss_core.formats.segments import Segments, segments_of
 from qss_core.formats.timed_keys import TIME_MAX, encode_session_key, encode_window_key
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.storage.views.segmented import SegmentedView
 from qss_testing.memory_engine import MemoryEngine
 from qss_testing.pods.stores import make_definition

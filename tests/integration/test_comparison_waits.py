@@ -146,11 +146,11 @@ async def test_a_copy_of_an_active_with_an_alarm_has_none(tmp_path: Path) -> Non
         await compare(cluster)
         await lead(cluster, 0, 3, standbys=[1], learners=[2])
         active = replica_of(cluster, 0)
-        await wait_until_async(lambda: 2 in active.followers.caught_up())
+        await wait_until_async(lambda: 2 in active.followers.learners.caught_up())
         copies = cluster.pods[2].services.copies
         copies.begin(active.log.configuration, Ordinal(0))
         await asyncio.gather(*copies.tasks)
-        await wait_until_async(lambda: 2 in active.followers.caught_up())
+        await wait_until_async(lambda: 2 in active.followers.learners.caught_up())
         await restart(cluster, 2)
         assert told_epoch(cluster, 0) == 2
         assert replica_of(cluster, 2).health.unlike is None

@@ -9,7 +9,8 @@ import pytest
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
 from qss_core.wire.replica_reports import ReplicaReport
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
 from qss_testing.writers.process_writer import ProcessWriter

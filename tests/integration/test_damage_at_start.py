@@ -15,7 +15,8 @@ from qss_core.wire.messages import decode, encode
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.unopened_partitions import Unopened
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.faults.rolled_back import accept, cluster_of, losses, values, write
 from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import WriteCluster

@@ -17,7 +17,8 @@ from qss_core.formats.values import Format, decode_value
 from qss_core.model import StoreType
 from qss_store.storage.engine import META
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.transactions.participant import Participant
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Put, slice_of

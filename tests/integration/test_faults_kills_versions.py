@@ -15,7 +15,8 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreType
 from qss_store.storage.engine import META
 from qss_store.storage.family_names import ColumnFamilies
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.storage.views.versioned import VersionedView
 from qss_store.transactions.participant import Participant
 from qss_testing.pods.pod_process import PodCluster

@@ -16,7 +16,8 @@ from qss_store.reads.codec import codec_of
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import read
 from qss_store.replicas.replica import Replica
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import (
     Rows,

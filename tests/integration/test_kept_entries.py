@@ -38,7 +38,7 @@ async def test_entries_stay_for_a_learner_while_another_one_copies_and_joins(
         cluster.ports[1] = free_ports(1)[0]  # The active does not reach the learner that copies.
         await lead(cluster, 0, 3, learners=[1, 2])
         active, writer = replica_of(cluster, 0), cluster.writer(0)
-        await wait_until_async(lambda: active.followers.caught_up() == (2,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (2,))
         epoch = await writer.epoch()
         await write(writer, epoch, 0, _ROWS)
         await begin_copy(cluster, 1)
@@ -47,7 +47,7 @@ async def test_entries_stay_for_a_learner_while_another_one_copies_and_joins(
         await begin_copy(cluster, 2)
         await write(writer, epoch, 2, _ROWS)
         assert await start_after_a_cut(cluster, active) == copied
-        await active.followers.count(Ordinal(2))
+        await active.followers.learners.count(Ordinal(2))
         assert await start_after_a_cut(cluster, active) == copied
-        await active.followers.count(Ordinal(1))
+        await active.followers.learners.count(Ordinal(1))
         assert await start_after_a_cut(cluster, active) > copied

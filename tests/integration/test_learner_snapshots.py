@@ -108,7 +108,7 @@ async def test_a_learner_that_has_installed_its_copy_is_greeted_at_once(tmp_path
             await snapshots.end(SnapshotEnd(snapshot=found.snapshot, is_installed=is_installed))
         assert woken == [True]
         followers = replica_of(cluster, 0).followers
-        followers.installed(Ordinal(1))
+        followers.learners.installed(Ordinal(1))
         assert followers.owes_hello(Ordinal(1))
         assert followers.sent_s(Ordinal(1)) == float("-inf")
 
@@ -120,8 +120,8 @@ async def test_a_learner_that_has_installed_its_copy_needs_no_other_one(tmp_path
         followers, refusal = replica_of(cluster, 0).followers, CorruptionError("other entries")
         told = Refused(partition=PartitionId(0), problem=problem_of(refusal))
         followers.refused(Ordinal(1), Epoch(2), told)
-        followers.installed(Ordinal(1))
-        assert not followers.takes_copy(Ordinal(1))
+        followers.learners.installed(Ordinal(1))
+        assert not followers.learners.takes_copy(Ordinal(1))
 
 
 async def test_a_copy_is_kept_where_the_epoch_changed_and_the_active_did_not(
@@ -220,9 +220,9 @@ async def test_entries_behind_a_copy_are_kept_while_another_learner_joins(tmp_pa
         )
         await active.services.snapshots.begin(request)
         await join(1, 1)
-        assert [*replica_of(cluster, 0).changelog.pins] == [2]
+        assert [*replica_of(cluster, 0).changelog.retention.pins] == [2]
         await join(2, 1, 2)
-        assert not replica_of(cluster, 0).changelog.pins
+        assert not replica_of(cluster, 0).changelog.retention.pins
 
 
 class _Source:

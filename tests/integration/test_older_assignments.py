@@ -41,7 +41,7 @@ async def move(cluster: WriteCluster) -> None:
     """
     await cluster.assign([configuration(0, 0, learners=[1], epoch=3), configuration(1, 0, epoch=2)])
     await cluster.until_led()
-    await wait_until_async(lambda: 1 in cluster.replica(0).followers.caught_up())
+    await wait_until_async(lambda: 1 in cluster.replica(0).followers.learners.caught_up())
     for epoch, of_zero in (
         (2, configuration(0, 0, standbys=[1], epoch=4)),
         (2, configuration(0, 1, standbys=[0], epoch=5)),
@@ -156,7 +156,7 @@ async def test_files_that_do_not_open_hold_up_no_assignment(cluster: WriteCluste
     await cluster.assign([configuration(0, 0, epoch=2), configuration(1, 0, epoch=2)])
     await cluster.assign([configuration(0, 0, learners=[1], epoch=3), configuration(1, 0, epoch=3)])
     await cluster.until_led()
-    await wait_until_async(lambda: 1 in cluster.replica(0).followers.caught_up())
+    await wait_until_async(lambda: 1 in cluster.replica(0).followers.learners.caught_up())
     assert cluster.pods[1].pod.report().lost == ()
 
 

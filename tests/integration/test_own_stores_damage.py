@@ -11,7 +11,7 @@ from qss_core.wire.losses import AcceptLossRequest
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
-from qss_store.storage.rocksdb import RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
 from qss_store.transactions.commands import Barrier
 from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.sequence_comparison import Comparison

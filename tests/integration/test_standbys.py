@@ -269,7 +269,7 @@ async def test_no_writer_waits_for_the_pod_of_a_replica_that_has_left(tmp_path: 
         await write(writer, epoch, 2, ROWS)
         await cluster.start_pod(1)
         await cluster.assign([configuration(0, 0, learners=[1], epoch=3)])
-        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (1,))
 
 
 async def test_a_learner_of_a_pod_that_was_told_to_stop_does_not_begin_to_count(
@@ -288,7 +288,7 @@ async def test_a_learner_of_a_pod_that_was_told_to_stop_does_not_begin_to_count(
         await wait_until_async(lambda: learner.log.applied == active.log.end)
         assert active.log.counted == frozenset()
         leaving.is_leaving = False
-        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (1,))
 
 
 async def test_an_active_asks_for_an_epoch_once_the_pod_of_a_learner_that_counts_is_gone(
@@ -342,7 +342,7 @@ async def test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_dat
         learner.fail(CorruptionError("a block is damaged"))
         replicas = cluster.pods[1].pod.registry.replicas
         await wait_until_async(lambda: replicas.get(PartitionId(0), learner) is not learner)
-        await wait_until_async(lambda: active.followers.caught_up() == (1,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (1,))
         assert rows_of(replica_of(cluster, 1)) == ROWS[0]
 
 

@@ -81,7 +81,7 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         assert "another one has to take over" in refused["detail"]
         await lead(cluster, 1, 3, learners=[0])
         active = replica_of(cluster, 1)
-        await wait_until_async(lambda: active.followers.caught_up() == (0,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (0,))
         assert replica_of(cluster, 0) is not failed
         # A learner that has all entries applies the last ones when it hears of the watermark.
         await wait_until_async(lambda: rows_of(replica_of(cluster, 0)) == ROWS[0])
@@ -95,14 +95,14 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
         await cluster.assign([configuration(0, 0, epoch=3, standbys=[1], learners=[2])])
         active = replica_of(cluster, 0)
-        await wait_until_async(lambda: active.followers.caught_up() == (2,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (2,))
         copies, before = cluster.pods[2].services.copies, replica_of(cluster, 2)
         for _ in range(20):  # A learner that answers its active meanwhile refuses the copy.
             copies.begin(active.log.configuration, Ordinal(0))
             await asyncio.gather(*copies.tasks)
             if replica_of(cluster, 2) is not before:
                 break
-        await wait_until_async(lambda: active.followers.caught_up() == (2,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (2,))
         copied = replica_of(cluster, 2)
         assert copied.health.damage is not None
         assert [*(tmp_path / "2/partitions").glob("0.damaged-1")], "its own files were whole"
@@ -112,7 +112,7 @@ async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_pa
         assert replica_of(cluster, 2) is copied, "the damaged active's entries are taken"
         await lead(cluster, 1, 4, learners=[0, 2])
         active = replica_of(cluster, 1)
-        await wait_until_async(lambda: active.followers.caught_up() == (0, 2))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (0, 2))
         for pod in (0, 2):
             assert replica_of(cluster, pod).health.damage is None, "copied from the one without"
 
@@ -178,7 +178,7 @@ async def test_a_replica_with_a_damaged_block_is_made_anew_once_another_one_lead
         await write(writer, epoch, 1, {0: {b"c": b"3"}})
         await lead(cluster, 1, 3, learners=[0])
         active = replica_of(cluster, 1)
-        await wait_until_async(lambda: active.followers.caught_up() == (0,))
+        await wait_until_async(lambda: active.followers.learners.caught_up() == (0,))
         assert replica_of(cluster, 0) is not damaged
         (report,) = cluster.pods[0].pod.report().replicas
         assert not report.has_damage

@@ -18,7 +18,8 @@ from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.database_files import newest_log
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.transactions.commands import Commit, LoggedCommand, entry_of
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.pods.stores import open_memory, open_rocksdb

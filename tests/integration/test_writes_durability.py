@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_core.errors import ChunkMismatchError, DiskFullError, error_from_wire
+from qss_core.codes.error_classes import error_from_wire
+from qss_core.errors import ChunkMismatchError, DiskFullError
 from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
 from qss_core.wire.messages import (
     CommitAnswer,
@@ -97,7 +98,9 @@ async def test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads(
         assert replica.view is not None
         assert replica.view.sequence == 0, "the commit's rows are still being written"
         participant = replica.machine.participant
-        assert (participant.sequence, len(participant.staged)) == (0, 4), "the rows come first"
+        assert (participant.sequence, len(participant.staged.by_id)) == (0, 4), (
+            "the rows come first"
+        )
         await cluster.pods[0].maintenance.round()
         (await commit).json()
         assert len(cluster.rows(0)) == 4 * len(rows)

@@ -9,7 +9,8 @@ import pytest
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError
 from qss_core.model import PartitionId
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.faults.rolled_back import (
     PARTITIONS,
     accept,

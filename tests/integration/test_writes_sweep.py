@@ -117,7 +117,7 @@ async def test_nothing_is_dropped_while_the_coordinator_is_away(
     (await cluster.writer().renew(younger)).json()
     await cluster.stop_pod(0)
     await cluster.pods[1].maintenance.round()
-    assert len(cluster.replica(1).machine.participant.staged) == 2
+    assert len(cluster.replica(1).machine.participant.staged.by_id) == 2
     await cluster.start_pod(0)
     (await cluster.writer().renew(younger)).json()
     await sweep(cluster)

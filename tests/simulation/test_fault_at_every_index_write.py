@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from qss_store.replicas.opening.open_database import OpenEngine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.reference.batch_story import Story
 from qss_testing.reference.own_stores import NEXT_BY_VALUE, check_index

@@ -185,6 +185,7 @@ class LocalCluster:
 
 async def end_leftovers(state: StateDirectory) -> int:
     """End pods whose `qss up` has ended; returns their number."""
+    # All at once: their grace periods overlap, and the end of one raises no error.
     ended = await asyncio.gather(
         *(end_process(process, STOP_GRACE_S) for process in state.processes())
     )

@@ -2,6 +2,9 @@
 
 The process that holds the state directory's lock is the only writer of the status. Commands replace
 the resource's file; the next read takes a replaced file over.
+
+Files are read and written by `asyncio.to_thread`: `run_blocking` is the port of pods, whose loop
+tests replace, and the operator does not import the pod.
 """
 
 import asyncio

@@ -51,6 +51,7 @@ class PodReports:
         )
 
     async def _asked(self, pods: Iterable[PodState]) -> "dict[Ordinal, _Answer]":
+        # A pod that fails has no report: the reports of the other pods are still heard.
         answers = await asyncio.gather(*map(self._answer, pods))
         return {answer.report.ordinal: answer for answer in answers if answer is not None}
 

@@ -7,7 +7,8 @@
    Spark tell beside those of pods).
 3. `catalogue` joins them: `EXPLANATIONS` by code, `type_of` for the member `type` of a problem
    document, and `code_of_text` for the code that a person gives.
-4. `page` writes the page `store-pod/docs/errors.md`. `python -m qss_core.codes` prints it.
+4. `error_classes` finds the class of a code, for an error that came over the wire.
+5. `page` writes the page `store-pod/docs/errors.md`. `python -m qss_core.codes` prints it.
 
 The classes in `qss_core.errors` own the codes, their HTTP status and whether a caller may repeat;
 the texts here repeat none of that. Tests see that each class has a text, that each text has a

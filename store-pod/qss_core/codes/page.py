@@ -3,8 +3,9 @@
 import textwrap
 
 from qss_core.codes.catalogue import CHAPTERS, EXPLANATIONS, type_of
+from qss_core.codes.error_classes import ERRORS
 from qss_core.codes.explanation import Explanation
-from qss_core.errors import ERRORS, Retry
+from qss_core.errors import Retry
 
 _COLUMNS = 150
 _ADVICE = {
@@ -68,7 +69,7 @@ def _filled(text: str) -> str:
 
 
 def _told_of_status(code: str) -> str:
-    """The HTTP statuses of a code with what a caller may repeat; empty for codes of commands."""
+    """The HTTP statuses of a code, each with its next step; empty for codes of commands."""
     told = {
         error.http_status: _ADVICE[error.retry]
         for error in ERRORS.values()

@@ -8,12 +8,8 @@ from typing import Any
 
 import msgspec
 
-from qss_core.errors import (
-    MalformedBytesError,
-    Retry,
-    StoreError,
-    error_from_wire,
-)
+from qss_core.codes.error_classes import error_from_wire
+from qss_core.errors import MalformedBytesError, Retry, StoreError
 from qss_core.model import Epoch, Isolation, PartitionId, PodName, Role, Sequence
 from qss_core.positions import PositionJson
 from qss_core.queries.types import Member

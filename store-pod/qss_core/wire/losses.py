@@ -45,8 +45,8 @@ class LostReplica(Answer, frozen=True, kw_only=True, omit_defaults=True):
 class AcceptLossRequest(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A person accepts that a partition lost data, in the epoch that the person named.
 
-    A pod whose volume lost its assignment takes `assignment`, and serves what the volume still
-    holds after a comparison with the other pods; what the volume lacks is lost.
+    A pod whose volume lost its assignment takes `assignment`. It compares with the other pods, and
+    then serves the partitions that the volume still holds; the others are lost.
     """
 
     store_id: StoreId
@@ -58,7 +58,7 @@ class AcceptLossRequest(Wire, frozen=True, kw_only=True, omit_defaults=True):
 class SequencesRequest(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The sequences of a pod's partitions; the other pod answers with the sequences of its own.
 
-    `completed`, `forgotten` and `writer_epoch` mean what they mean in SequencesAnswer. With
+    `completed`, `forgotten` and `writer_epoch` are as in SequencesAnswer. With
     `partition` the answer has all that this partition knows of batches, too.
     """
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from qss_core.codes.catalogue import type_of
-from qss_core.errors import MalformedRequestError, StoreError, error_from_wire
+from qss_core.codes.error_classes import error_from_wire
+from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import (
     Answer,
     Epoch,

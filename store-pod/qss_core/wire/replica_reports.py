@@ -68,7 +68,7 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     answers: bool = False  # Readers get answers from it, also before it takes batches.
     is_damaged: bool = False  # The replica takes no writes, and cannot recover by itself.
-    is_stopped: bool = False  # It takes no writes before it is copied, or its pod restarts.
+    is_stopped: bool = False  # The replica writes only after a copy, or a restart of its pod.
     has_damage: bool = False  # A read met a damaged block; it goes on until another takes over.
     detail: str | None = None
     format: str | None = None
@@ -95,8 +95,8 @@ class ReplicaReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
 class FullVolume(Answer, frozen=True, kw_only=True):
     """A volume that is too small: the pod refuses batches, or makes no copy.
 
-    It has less free space than the pod keeps back, or than the last refused batch, or the copies
-    that the pod should make, need beyond.
+    The volume has less free space than the pod's reserve, or than the reserve and the bytes of the
+    last refused batch, or of the copies that the pod should make.
     """
 
     free_bytes: int
@@ -135,7 +135,7 @@ class FullVolume(Answer, frozen=True, kw_only=True):
 class VolumeUse(Answer, frozen=True, kw_only=True):
     """The use of a pod's volume, as of the last measurement, in bytes."""
 
-    room_bytes: int  # Free beyond what the pod keeps back.
+    room_bytes: int  # Free bytes beyond the pod's reserve.
     data_bytes: int  # In the pod's own files; other files on the volume do not count.
 
 
@@ -166,7 +166,7 @@ class ReplicasReport(Answer, frozen=True, kw_only=True, omit_defaults=True):
     pods_kept: int = 0
     # Without an assignment: the partitions of which the volume has a database.
     unassigned: tuple[PartitionId, ...] = ()
-    is_leaving: bool = False  # It was told to stop, and serves until others have taken over.
+    is_leaving: bool = False  # The pod was told to stop, and serves until others took over.
     # The version of the pod's messages, which is a header on the wire: the operator sets it.
     message_version: int = MESSAGE_VERSION
 

@@ -79,7 +79,7 @@ class Refusal:
 Known = KnownToken | Refusal
 
 
-# --- What to do with a request
+# --- The decision on a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _admit(known: KnownToken, right: Right | None, now: float) -> Admit:
     return Admit(renew=tuple(due), is_stale=is_stale)
 
 
-# --- What is kept
+# --- Kept verdicts
 
 
 class KnownTokens:

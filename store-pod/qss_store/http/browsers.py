@@ -20,7 +20,7 @@ from qss_store.runtime.settings import Settings
 # Public name servers do not answer for names without a dot, nor for names with these endings.
 _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
 
-# What a page may send beside simple headers, and read beside the body.
+# The headers that a page may send beside simple ones, and read beside the body.
 _REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match"
 _ANSWER_HEADERS = (
     "ETag, Retry-After, Queryable-State-Position, Queryable-State-Partition, "

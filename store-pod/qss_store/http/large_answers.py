@@ -37,7 +37,7 @@ def memory_middlewares(memory: RequestMemory, write_stall_max_s: float) -> list[
                 return response
             share.take_up_to(len(body))
             headers, status = response.headers, response.status
-            del response  # It refers to the body, too.
+            del response  # The response refers to the body, too.
             return await send_large(request, (body,), headers, write_stall_max_s, status)
         finally:
             share.close()

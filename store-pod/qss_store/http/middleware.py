@@ -294,7 +294,7 @@ async def read_body(
 
 
 async def _next_part(request: web.Request, received: int, deadline: float, pace: BodyPace) -> bytes:
-    """What came of the body after `received` bytes; nothing at its end. Raises RequestTimeoutError.
+    """The body's bytes after `received` bytes; nothing at its end. Raises RequestTimeoutError.
 
     A part that the pod's loop gets to only after the deadline was in time: the pod was late.
     """

@@ -61,7 +61,8 @@ class _Site(web.BaseSite):
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         listening.settimeout(0)
         server = Acceptor(listening, self._make, self._places, self._tls, self._limits)
-        self._server = cast(asyncio.Server, server)  # It has the methods that the runner calls.
+        # An Acceptor has the methods of a server that the runner calls.
+        self._server = cast(asyncio.Server, server)
 
     async def stop(self) -> None:
         """Stops listening; the runner still answers requests that have come."""

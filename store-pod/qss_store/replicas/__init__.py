@@ -1,12 +1,12 @@
 """The replicas of a pod: from an assignment to states that readers see.
 
-1. The operator sends an assignment to `pod`, which holds the pod's share of one store. `pod` has
-   `opening` check it and open the replicas on the pod's `volume`. The assignment is kept on the
-   volume, so a pod that restarts needs no operator.
+1. The operator sends an assignment to `pod`, which holds the pod's share of one store. `opening`
+   checks it, and `assigned_replicas` opens the replicas on the pod's `volume`, by the parts in
+   `opening`. The assignment is kept on the volume, so a pod that restarts needs no operator.
 2. `registry` finds a replica by its partition, or the pod that has the partition's active.
 3. `writes` appends entries to a `replica` through `append_wait`, which waits for their outcomes.
-   The replica adds them to its `changelog` (`changelog_entries` has their bytes). `group_sync`
-   makes the writes of many replicas durable with one wait.
+   The replica adds them to its `changelog`. `group_sync` makes the writes of many replicas durable
+   with one wait.
 4. `transfer` sends the entries to the followers, and `peers` tracks what each follower holds. An
    entry under the high watermark may be applied.
 5. The replica's task (`apply`) recovers the database once, then applies entry after entry: the pure

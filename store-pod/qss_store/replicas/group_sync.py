@@ -51,6 +51,7 @@ class GroupSync:
             while self._wishes:
                 wishes, self._wishes = self._wishes, []
                 threads = min(_THREADS, -(-len(wishes) // _ENGINES_A_THREAD))
+                # Each thread tells its failures to the callers that wait, so none is lost.
                 await asyncio.gather(*(self._fulfil(wishes[n::threads]) for n in range(threads)))
         finally:
             self._task = None
@@ -59,7 +60,7 @@ class GroupSync:
         engines = [wish.engine for wish in wishes]
         try:
             failures = await run_blocking_in(self._executor, partial(_sync_all, engines))
-        except Exception as error:  # noqa: BLE001 no thread: whoever waits has to hear of it.
+        except Exception as error:  # noqa: BLE001 no thread: the callers that wait get the error.
             failures = [error] * len(wishes)
         self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):

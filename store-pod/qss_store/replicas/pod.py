@@ -10,24 +10,24 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qss_client.clock import Clock
-from qss_core.errors import CorruptionError, NotReadyError, StoreError
+from qss_core.errors import NotReadyError
 from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
     PodName,
-    Role,
     StoreAssignment,
     StoreId,
 )
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
+from qss_store.replicas.assigned_replicas import AssignedReplicas
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.opening.assignment_checks import check_retirement
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.own_type import OwnType
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.retirement import Retirement
-from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
+from qss_store.replicas.opening.take_assignment import taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
 from qss_store.replicas.peers.send_signal import SendSignal
 from qss_store.replicas.pod_context import PodConfig, PodContext
@@ -101,6 +101,9 @@ class Pod:
         self._retirement = Retirement(
             replicas, self._unopened, self._opening, self.marks, self._volume
         )
+        self._replicas = AssignedReplicas(
+            self.registry, self._opening, self._reopening, self._retirement, self._opened
+        )
         self.has_opened = False  # Whether it has tried to open all replicas of its assignment.
         self.rows_to_move = asyncio.Event()  # Set when rows may be in older formats.
 
@@ -164,11 +167,11 @@ class Pod:
         a comparison with the other pods. Raises StaleEpochError, WrongStoreError, CorruptionError
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
-        is_busy = self._assigning.locked() and self.has_opened  # It takes another one, or a copy.
+        is_busy = self._assigning.locked() and self.has_opened  # With an assignment or a copy.
         if is_busy and self.registry.take_epochs(assignment, self._config):
             await self._tell()
         async with self._assigning:
-            # As a learner it has nothing that the replicas in sync lack.
+            # A pod of learners alone has no entry that the replicas in sync lack.
             counts = any(self.ordinal in one.in_sync for one in assignment.partitions)
             if self._file.unreadable is not None and counts and not is_emptied:
                 raise self._file.unreadable.once_more()
@@ -186,7 +189,7 @@ class Pod:
         return self.report()
 
     async def _tell(self) -> None:
-        """Has other pods and the operator see what has changed."""
+        """Wakes the senders, and tells the operator that the report has changed."""
         self.send_signal.assigned()
         await self.report_feed.tell()
 
@@ -194,7 +197,7 @@ class Pod:
         changed = assignment != self.registry.assignment
         for configuration in self.registry.open_first(assignment.partitions):
             was_here = is_emptied and self.ordinal in configuration.in_sync
-            changed |= await self._open(assignment, configuration, was_here=was_here)
+            changed |= await self._replicas.open(assignment, configuration, was_here=was_here)
         if changed:
             await self._take(assignment)
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
@@ -216,60 +219,12 @@ class Pod:
         finally:  # A definition that was prepared and not taken leaves empty families.
             self.rows_to_move.set()
 
-    async def _open(
-        self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
-    ) -> bool:
-        """Opens a replica that the pod has, or that is left here.
-
-        Returns whether the report changed.
-        """
-        partition = configuration.partition
-        if configuration.role_of(self.ordinal) is not None:
-            return await self._place(assignment, configuration, was_here=was_here)
-        if (replica := self.registry.replicas.get(partition)) is not None:
-            take_configuration(replica, assignment.settings, configuration)
-        elif self._retirement.is_left(partition):
-            opened = self._opened(assignment, configuration, was_here=True)
-            is_open = await self._retirement.open(partition, opened)
-            self._reopening.begin()
-            return is_open
-        return self._retirement.forget_unmade(partition)
-
-    async def _place(
-        self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
-    ) -> bool:
-        partition = configuration.partition
-        replica = self.registry.replicas.get(partition)
-        if replica is not None:
-            return take_configuration(replica, assignment.settings, configuration)
-        if self._unopened.is_unwritable(partition):
-            return False  # Its database opens and takes no writes: `salvage` begins it anew.
-        held = self.registry.assignment
-        was_here |= (
-            held is not None and held.partitions[partition].role_of(self.ordinal) is not None
-        )
-        is_learner = configuration.role_of(self.ordinal) is Role.LEARNER
-        has_files = was_here or self._opening.has_files(partition)
-        try:
-            opened = await self._opened(assignment, configuration, was_here=was_here)
-        except StoreError as error:
-            is_damage = has_files and type(error) is CorruptionError
-            if not (was_here or is_learner or is_damage):
-                raise
-            # The operator sees that the replica is missing; the others are served.
-            self._unopened.note(partition, error)
-            self._reopening.begin()
-            return False
-        self.registry.replicas[partition] = opened
-        self._unopened.opened(partition)
-        return True
-
     async def _assign_again(self) -> None:
         """Opens the partitions that wait to be opened."""
         async with self._assigning:
             held = self.registry.placed()
             ones = [one for one in held.partitions if one.partition in self._unopened.waiting]
-            if any([await self._open(held, one, was_here=True) for one in ones]):
+            if any([await self._replicas.open(held, one, was_here=True) for one in ones]):
                 await self._take(held)
                 await self._tell()
 

@@ -53,7 +53,7 @@ class Registry:
         """
         self.process = process
         self._store = store
-        self._ordinal = ordinal
+        self.ordinal = ordinal
         self._pod = PodName(f"{store}-{ordinal}")
         self._file = file
         self.replicas: dict[PartitionId, Replica] = {}
@@ -102,7 +102,7 @@ class Registry:
             replica = self.replicas.get(one.partition)
             if replica is None or replica.health.has_failed:
                 continue
-            if self._ordinal in {*one.in_sync} & {*replica.log.configuration.in_sync}:
+            if self.ordinal in {*one.in_sync} & {*replica.log.configuration.in_sync}:
                 took |= take_configuration(replica, assignment.settings, one)
         return took
 
@@ -216,7 +216,7 @@ class Registry:
         partition = configuration.partition
         known = self.configuration(partition)
         newest = max(known, configuration, key=lambda one: one.epoch)
-        is_learner = newest.role_of(self._ordinal) is Role.LEARNER
+        is_learner = newest.role_of(self.ordinal) is Role.LEARNER
         if newest.epoch != configuration.epoch or not is_learner:
             raise StaleEpochError(
                 f"partition {partition} has no learner here in epoch {configuration.epoch}"
@@ -259,7 +259,7 @@ class Registry:
         replica = self.replicas.get(partition)
         if replica is not None and (met_in is None or met_in is replica):
             replica.health.meet_damage(error)
-        if not {*self.configuration(partition).in_sync} - {self._ordinal}:
+        if not {*self.configuration(partition).in_sync} - {self.ordinal}:
             return error
         return NotReadyError(
             f"partition {partition} on pod {self._pod} is damaged, and other replicas have its "

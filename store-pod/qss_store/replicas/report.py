@@ -123,7 +123,7 @@ def report_of(replica: Replica, completion: RollbackCheck) -> ReplicaReport:
         accepted_in=replica.machine.participant.accepted_in or None,
         asks_for_epoch=replica.acting.asks_for_epoch or replica.acting.is_held_up(timeout_s),
         silent=replica.acting.silent_followers(timeout_s),
-        caught_up=replica.followers.caught_up() if is_active else (),
+        caught_up=replica.followers.learners.caught_up() if is_active else (),
         lacks_lease=is_active and replica.followers.lease_left_s() <= 0,
         misses_active=replica.following.misses_active,
         waits_for_lease=replica.following.waits_for_lease(),

@@ -1,4 +1,4 @@
-"""Finds replicas that hold less than was completed: their volume went back to an older state.
+"""Finds replicas that lack completed batches: their volume went back to an older state.
 
 A batch is decided only after the batch before is complete: a partition at sequence n proves that
 every partition has applied n - 1, and that n was decided. This stays true, so a pod checks the
@@ -90,7 +90,7 @@ class RollbackCheck:
         In the second case the state that readers see may be complete.
         """
         if replica.role is not Role.ACTIVE:
-            return None  # Its active has the entries that it lacks.
+            return None  # The replica's active has the missing entries.
         lacking = self.lacking.get(replica.partition, NO_SEQUENCE)
         coordinator = replica.machine.coordinator
         if coordinator is not None and self.unreadable > coordinator.completed:
@@ -106,7 +106,7 @@ class RollbackCheck:
         return self.missing(replica)
 
     def check(self, replica: Replica, commits: Sequence = NO_SEQUENCE) -> None:
-        """Raises RolledBackError where the replica is behind what was completed; as `missing`."""
+        """Raises RolledBackError where the replica lacks a completed batch, as `missing` tells."""
         missing = self.missing(replica, commits)
         if missing is not None:
             raise rolled_back(

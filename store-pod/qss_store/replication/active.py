@@ -75,8 +75,8 @@ def acknowledged(
 def step_back(peers: Peers, log: Log, replica: Ordinal, epoch: Epoch, back: StepBack) -> Peers:
     """A replica took nothing, and wants earlier entries.
 
-    It may ask for entries that were cut though it has them, as it does not know its watermark after
-    a start: so it is asked at the log's start before it has to copy the database.
+    After a start the replica does not know its watermark, so it may ask for entries that were cut
+    though it has them: the active sends from the log's start before it orders a copy.
     """
     if epoch != peers.epoch:
         return peers
@@ -87,8 +87,8 @@ def step_back(peers: Peers, log: Log, replica: Ordinal, epoch: Epoch, back: Step
 def lacks_acknowledged(log: Log, replica: Ordinal, epoch: Epoch, back: StepBack) -> bool:
     """Whether a replica asks for entries that it must have: its volume went back.
 
-    It acknowledged them in this epoch, or is in sync and has nothing at the start of a log that
-    was cut. It has to leave the in-sync set, and to be made anew.
+    The replica acknowledged the entries in this epoch, or is in sync and has nothing at the start
+    of a log that was cut. It has to leave the in-sync set, and to be made anew.
     """
     if epoch != log.configuration.epoch:
         return False

@@ -17,7 +17,7 @@ NO_DIGEST = Digest(bytes(16))  # The digest of a log that never had an entry.
 
 
 class LogPoint(msgspec.Struct, frozen=True):
-    """A place in a log: the offset of the next entry, and what comes before it."""
+    """A place in a log: the next entry's offset, with the epoch and the digest before it."""
 
     offset: Offset
     epoch: Epoch  # The epoch of the entry before; 0 at the beginning.

@@ -14,7 +14,7 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset
 from qss_store.replication.digest import NO_DIGEST, Digest
 
-VERSIONS = (1, 2)  # That this program reads.
+VERSIONS = (1, 2)  # The versions of entries that this program reads.
 _HEAD_1 = struct.Struct(">BBQQQ")
 _HEAD_2 = struct.Struct(">BBQQQ16sII")
 _HEADS = {1: _HEAD_1, 2: _HEAD_2}
@@ -56,7 +56,7 @@ def decode_offset(key: bytes) -> Offset:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The entry's bytes: in version 1 where it says nothing of its payload."""
+    """The entry's bytes, in version 1 where the entry does not describe its payload."""
     members = (entry.kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
     payload = entry.payload
     if payload is None:

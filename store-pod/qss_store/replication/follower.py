@@ -61,7 +61,7 @@ class Take:
     Acknowledge `matched` after a sync.
     """
 
-    cut_from: Offset | None  # Its own entries from here on are not the active's.
+    cut_from: Offset | None  # The follower's entries from here on differ from the active's.
     first: Offset  # The offset of the first of `entries`.
     entries: tuple[SentEntry, ...]
     matched: Offset

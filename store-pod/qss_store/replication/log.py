@@ -115,7 +115,7 @@ def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
             f"partition {held.partition} holds epoch {held.epoch}; {configuration.epoch} is old",
         )
     # Acknowledgements of other replicas count in the epoch in which they were given. The own
-    # durable end is what the last sync covered: a new epoch makes nothing durable.
+    # durable end stays that of the last sync: a new epoch makes nothing durable.
     own = log.durable.get(log.pod, _FIRST)
     return replace(log, configuration=configuration, durable={log.pod: own}, counted=frozenset())
 

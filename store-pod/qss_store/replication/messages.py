@@ -45,8 +45,8 @@ class HelloRequest(msgspec.Struct, frozen=True, kw_only=True):
 class AppendRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Entries and watermarks of the partitions whose active is on the pod `sender`.
 
-    Who acknowledges an append supports its active for `lease_ms`, and no other one for a tenth
-    longer.
+    A replica that acknowledges an append supports its active for `lease_ms`, and no other one for a
+    tenth longer.
     """
 
     store_id: StoreId

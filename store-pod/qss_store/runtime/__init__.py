@@ -21,7 +21,7 @@ While the pod runs, the other packages use these modules:
 * `background_threads` makes threads that give way to the event loop; copies are read and written
   by them.
 
-What decides by the time reads it from `qss_client.clock`, so that tests set it; what measures an
-answer or a connection of HTTP reads the event loop's. No module here imports another package of
-`qss_store`.
+Code that decides by the time reads it from `qss_client.clock`, so that tests set it. Code that
+measures an answer or a connection of HTTP reads the event loop's time. No module here imports
+another package of `qss_store`.
 """

@@ -45,7 +45,7 @@ class Download:
     ) -> None:
         """Sends the request, and has `take` read the answer's body; blocks.
 
-        Raises UnreachableError, the error of the answer, and what `take` raises as a StoreError.
+        Raises UnreachableError, the error of the answer, and a failure of `take` as a StoreError.
         """
         try:
             self._connection.connect()

@@ -1,9 +1,9 @@
 """A replica's database: its rows, and the families and row keys that rows get.
 
 `engine` is the port: a database of column families with ordered bytes, atomic batches and views
-of one moment. `rocksdb` implements it (with `rocksdb_iterators` and `rocksdb_options`), and is
-tested against an engine in memory that tests have. Only these three modules import rocksdict. A
-scan's rows come in `stretches`, lists of some hundred.
+of one moment. The package `rocksdb` implements it, and is tested against an engine in memory that
+tests have. Only that package imports rocksdict. A scan's rows come in `stretches`, lists of some
+hundred.
 
 `family_names` says which families a partition has, by the store's type and format.
 `placement` turns a batch's rows into row keys and families, `commit_rows` writes them in slices,

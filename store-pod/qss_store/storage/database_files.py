@@ -86,9 +86,9 @@ class _OtherRecordError(Exception):
 def check_no_hole(path: Path) -> None:
     """Raises CorruptionError if the write-ahead logs lack writes before others.
 
-    Of what was not synced a power loss may leave the later writes alone. RocksDB refuses most of
-    such logs; it opens one that ends early although a newer one exists, and one with empty pages
-    between two records. Call it before the database is opened.
+    A power loss may keep later writes and lose earlier ones that were not synced. RocksDB refuses
+    most of such logs. It opens a log that ends early although a newer log exists, and a log with
+    empty pages between two records. Call it before the database is opened.
     """
     if hole := _hole_in(path):
         raise CorruptionError(

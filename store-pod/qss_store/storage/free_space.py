@@ -35,7 +35,7 @@ class Room:
             volume = os.statvfs(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise CorruptionError(f"the replica's files are gone: {error}") from error
-        except OSError as error:  # It may pass: the write is tried again, as on a full disk.
+        except OSError as error:  # This may pass: the write is tried again, as on a full disk.
             raise DiskFullError(f"the volume does not tell its free space: {error}") from error
         free = volume.f_bavail * volume.f_frsize
         kept_back = _FULL_BELOW_BYTES // 2 if makes_room else _FULL_BELOW_BYTES

@@ -73,7 +73,7 @@ def kept_configuration(meta: Mapping[bytes, bytes]) -> PartitionConfiguration | 
 
 
 def identity_of(engine: Engine) -> dict[bytes, bytes]:
-    """What `newest_configuration` needs of a database."""
+    """The meta rows of a database that `newest_configuration` reads."""
     names = (_CONFIGURATION, _DEFINITION, _ORDINAL)
     return {name: held for name in names if (held := engine.get(META, name)) is not None}
 
@@ -117,7 +117,7 @@ def put_database_id(batch: Batch, engine: Engine) -> None:
 
 
 def put_new_owner(batch: Batch, pod: Ordinal) -> None:
-    """Makes a copied database one of this pod, with an id of its own; nobody has read its rows."""
+    """Makes this pod the owner of a copied database, under a new id; no reader saw its rows."""
     batch.put(META, _ORDINAL, _encoded(pod))
     batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
     batch.delete(META, _READ_AT)

@@ -96,7 +96,7 @@ def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[S
         made: list[bytes] = []
         malformed: MalformedBytesError | None = None
         try:
-            made.extend(map(convert, rows))  # It keeps the rows before a malformed one.
+            made.extend(map(convert, rows))  # `made` keeps the rows before a malformed row.
         except MalformedBytesError as error:
             malformed = error
         if made:

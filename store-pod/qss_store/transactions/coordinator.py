@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from qss_core.errors import (
     BatchGapError,
     BatchInProgressError,
-    BatchMismatchError,
-    OtherCheckpointError,
     StaleWriterError,
     TooManyWritersError,
     UnknownWriterError,
 )
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire.losses import BatchesHeld
-from qss_core.wire.messages import ChunkReference, Decision, OpenWriterRequest, decode, encode
+from qss_core.wire.messages import Decision, OpenWriterRequest, decode, encode
 from qss_store.transactions.commands import (
     CloseWriter,
     Complete,
@@ -34,15 +32,15 @@ from qss_store.transactions.writers import (
     digest_of,
     expired_one_offs,
     fenced,
-    is_same_query,
+    is_repeat,
     oldest_done_one_off,
+    opened_writer,
     replaced,
     with_last_batch,
 )
 
 WRITERS_MAX = 1000
 FINGERPRINTS_MAX = 100  # Batches of a generation whose replay is recognised.
-REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
 DELETED_MAX = 1000  # Deleted writers that the partitions have not forgotten yet.
 _FORGOTTEN_AT_ONCE_MAX = 100  # Deleted writers in one decision.
 _EPOCH_STRIDE = 1_000_000  # Writer epochs in one epoch of partition 0.
@@ -113,25 +111,12 @@ class Coordinator:
         or a query that a younger one has fenced, and TooManyWritersError.
         """
         held = self.writers.get(name)
-        if held is None:
-            if len(self.writers) >= WRITERS_MAX:
-                raise TooManyWritersError(
-                    f"the store has {WRITERS_MAX} writers, which is the limit: write with the name "
-                    "of one of them, or delete one (qss writers STORE --delete WRITER)"
-                )
-            return None
-        if request.open_id == held.open_id:
-            return held
-        if request.open_id in held.former_opens or request.run_id in held.former_runs:
-            raise fenced(held, f"a younger run of writer {name} has opened: stop this one")
-        if request.query_id in held.former_queries:
-            raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
-        is_same = is_same_query(held, request.query_id, takes_over=False)
-        if not (is_same or request.take_over):
-            raise OtherCheckpointError(
-                f"writer {name} belongs to query {held.query_id}, this is {request.query_id}: use "
-                'its checkpoint, another writer name, or onNewCheckpoint="takeOver"',
-                query_id=held.query_id,
+        if held is not None:
+            return held if is_repeat(held, request) else None
+        if len(self.writers) >= WRITERS_MAX:
+            raise TooManyWritersError(
+                f"the store has {WRITERS_MAX} writers, which is the limit: write with the name "
+                "of one of them, or delete one (qss writers STORE --delete WRITER)"
             )
         return None
 
@@ -147,37 +132,11 @@ class Coordinator:
         if self.check_open(entry.writer, request) is not None:
             return {}
         self.last_epoch = WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)
-        opened = self._opened(entry, wall_time_ms)
-        return self._keep(opened) | {COORDINATOR: self._state()}
-
-    def _opened(self, entry: OpenWriter, wall_time_ms: int) -> Writer:
+        # Above the generations of a deleted writer of that name, which partitions may remember.
+        first_generation = self.deleted_generation + 1
         held = self.writers.get(entry.writer)
-        fresh = Writer(
-            name=entry.writer,
-            query_id=entry.query_id,
-            run_id=entry.run_id,
-            open_id=entry.open_id,
-            writer_epoch=self.last_epoch,
-            # Above the generations of a deleted writer of that name, which partitions may remember.
-            generation=self.deleted_generation + 1,
-            opened_at_ms=wall_time_ms,
-            one_off=entry.one_off,
-        )
-        if held is None:
-            return fresh
-        other_run = () if held.run_id == entry.run_id else (held.run_id,)
-        same_query = is_same_query(held, entry.query_id, takes_over=entry.take_over)
-        other_query = () if same_query else (held.query_id,)
-        return replaced(
-            fresh,
-            one_off=held.one_off,  # A streaming writer stays one, so it is never forgotten.
-            generation=held.generation if same_query else held.generation + 1,
-            last_batch=held.last_batch if same_query else None,
-            batches=held.batches if same_query else {},
-            former_runs=(*held.former_runs, *other_run)[-REMEMBERED_MAX:],
-            former_opens=(*held.former_opens, held.open_id)[-REMEMBERED_MAX:],
-            former_queries=(*held.former_queries, *other_query)[-REMEMBERED_MAX:],
-        )
+        opened = opened_writer(held, entry, self.last_epoch, first_generation, wall_time_ms)
+        return self._keep(opened) | {COORDINATOR: self._state()}
 
     # --- Decide
 
@@ -199,33 +158,6 @@ class Coordinator:
             raise BatchInProgressError(
                 f"the batch with sequence {self.decided} is not applied everywhere yet: try again"
             )
-
-    def check_replay(
-        self,
-        held: Writer,
-        batch: int,
-        fingerprint: str,
-        chunks: dict[str, tuple[ChunkReference, ...]],
-    ) -> DecidedBatch | None:
-        """The decision of this batch, None for a new batch. Raises BatchMismatchError."""
-        if held.last_batch is None or batch > held.last_batch:
-            return None
-        decided = held.batches.get(str(batch))
-        if decided is not None and decided.is_all_that_is_known:
-            return decided
-        if decided is None or decided.fingerprint != fingerprint:
-            raise BatchMismatchError(
-                f"batch {batch} of writer {held.name} was decided with other inputs: its "
-                "checkpoint was restored or edited; start a new one, with "
-                'onNewCheckpoint="takeOver"',
-                last_batch=held.last_batch,
-            )
-        if decided.writer_epoch == held.writer_epoch and decided.chunks_digest != digest_of(chunks):
-            raise BatchMismatchError(
-                f"this run decided batch {batch} with other chunks: two sinks of one query need "
-                "two writer names"
-            )
-        return decided
 
     @property
     def open_floor(self) -> Offset | None:

@@ -99,7 +99,7 @@ class Machine:
         participant, coordinator = self.participant, self.coordinator
         if isinstance(command, Stage | Commit | Abort | AcceptLoss):
             participant = copy(participant)
-            participant.staged, participant.last = {**participant.staged}, {**participant.last}
+            participant.staged, participant.last = participant.staged.copy(), {**participant.last}
             participant.inputs = InputsRead({**participant.inputs.by_writer})
         if coordinator is not None and not isinstance(command, Stage | Commit | Abort | Barrier):
             coordinator = copy(coordinator)

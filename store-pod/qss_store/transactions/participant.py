@@ -7,12 +7,8 @@ entry is applied, with the same result on every replica. Only the second check d
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from qss_core.errors import (
     BatchClosedError,
-    ChunkMismatchError,
-    ChunkMissingError,
     OutOfOrderError,
     SequenceTakenError,
 )
@@ -33,13 +29,12 @@ from qss_store.transactions.losses import applied_batches, is_batch, losses_afte
 from qss_store.transactions.staged import (
     Clocks,
     StagedChunk,
+    StagedSlices,
     Uncommitted,
     check_newest,
     is_aborted,
+    is_closed_by,
     overdue,
-    staged_in,
-    staged_key,
-    visible_chunks,
 )
 from qss_store.transactions.state_rows import (
     LAST,
@@ -63,13 +58,12 @@ class Participant:
     # Counts puts with a value of timed rows, modulo 2^31: the count is the number of the last row.
     puts: int = 0
     last: dict[str, AppliedBatch] = field(default_factory=dict)
-    staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
+    staged: StagedSlices = field(default_factory=StagedSlices)
     inputs: InputsRead = field(default_factory=InputsRead)
     losses: tuple[DataLoss, ...] = ()  # Accepted since a batch last replaced all rows.
     forgives: LastBatch | None = None  # The batch whose missing chunks are left out.
     forgiven: Sequence = field(default=Sequence(0))  # As ParticipantState has it.
     accepted_in: Epoch = field(default=Epoch(0))  # The epoch of the last accepted loss.
-    _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def load(cls, rows: RowsByKey) -> "Participant":
@@ -83,7 +77,7 @@ class Participant:
             data_generation=state.data_generation,
             puts=state.puts,
             last=applied_batches_in(rows),
-            staged=staged_in(rows),
+            staged=StagedSlices.load(rows),
             inputs=InputsRead.load(rows),
             losses=state.losses,
             forgives=state.forgives,
@@ -98,17 +92,12 @@ class Participant:
 
     def uncommitted(self) -> Uncommitted:
         """The staged slices that readers of uncommitted rows see beside the applied batches."""
-        if self._visible is None:
-            writers = {writer for writer, _ in self.staged}
-            last = {writer: self.last[writer] for writer in writers if writer in self.last}
-            epochs = {writer: one.writer_epoch for writer, one in last.items()}
-            self._visible = visible_chunks(self.staged.values(), epochs)
-        return Uncommitted(self._visible, self.clocks)
+        return Uncommitted(self.staged.visible(self.last), self.clocks)
 
     @property
     def open_floor(self) -> Offset | None:
         """The offset of the oldest Stage entry whose slice is staged; None where none is."""
-        return min((chunk.offset for chunk in self.staged.values()), default=None)
+        return self.staged.open_floor
 
     # --- Stage
 
@@ -125,54 +114,15 @@ class Participant:
                 batch=last.batch,
                 generation=last.generation,
             )
-        held = self.staged.get((stage.writer, stage.chunk))
-        if held is None:
-            return True
-        same = (held.checksum, held.ordinal) == (stage.checksum, (stage.generation, stage.batch))
-        if not same:
-            raise ChunkMismatchError(
-                f"chunk {stage.chunk} is staged with other rows: give every attempt its own id"
-            )
-        return False
+        return self.staged.is_new(stage)
 
     def apply_stage(self, offset: Offset, wall_time_ms: int, stage: Stage) -> Changes:
         """Keeps the slice as uncommitted; raises as `check_stage`."""
         if not self.check_stage(stage):
             return {}
-        chunk = StagedChunk(
-            offset=offset, wall_time_ms=wall_time_ms, **msgspec.structs.asdict(stage)
-        )
-        self.staged[stage.writer, stage.chunk] = chunk
-        self._visible = None
-        return {staged_key(chunk): encode(chunk)}
+        return self.staged.add(offset, wall_time_ms, stage)
 
     # --- Prepare and commit
-
-    def check_chunks(
-        self,
-        writer: str,
-        ordinal: tuple[int, int],
-        writer_epoch: WriterEpoch,
-        chunks: Iterable[ChunkReference],
-    ) -> list[StagedChunk]:
-        """The staged slices that a batch lists, in order. Raises ChunkMissingError."""
-        found = []
-        for reference in chunks:
-            held = self.staged.get((writer, reference.id))
-            wanted = (ordinal, writer_epoch, reference.records, reference.checksum)
-            if held is None or wanted != (
-                held.ordinal,
-                held.writer_epoch,
-                held.records,
-                held.checksum,
-            ):
-                raise ChunkMissingError(
-                    f"chunk {reference.id} of writer {writer} is not staged here as the commit "
-                    "names it: stage it again, nothing was decided",
-                    chunk=reference.id,
-                )
-            found.append(held)
-        return found
 
     def check_prepare(
         self,
@@ -186,7 +136,7 @@ class Participant:
         if last and ordinal <= (last.generation, last.batch):
             raise BatchClosedError(f"batch {ordinal[1]} of writer {writer} was applied here")
         check_newest(writer, writer_epoch, self.staged.values(), last)
-        return self.check_chunks(writer, ordinal, writer_epoch, chunks)
+        return self.staged.listed(writer, ordinal, writer_epoch, chunks)
 
     def check_commit(self, commit: PartitionCommit) -> bool:
         """Whether the commit is still to be applied; False where it was applied before.
@@ -223,8 +173,8 @@ class Participant:
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
         is_forgiven = self.forgives is not None and is_batch(self.forgives, commit)
         if is_forgiven or commit.sequence <= self.forgiven:
-            listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
-        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
+            listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged.by_id)
+        return self.staged.listed(commit.writer, ordinal, commit.writer_epoch, listed)
 
     def apply_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
         """Advances the state by a commit and returns the plan that applies its rows.
@@ -234,13 +184,12 @@ class Participant:
         """
         if not self.check_commit(commit):
             return None
-        ordinal = (commit.generation, commit.batch)
         listed = self._chunks_of(commit)
         is_whole = len(listed) == len(commit.chunks)
         dropped = [
             chunk
             for chunk in self.staged.values()
-            if chunk.writer == commit.writer and chunk.ordinal <= ordinal
+            if is_closed_by(commit, chunk.writer, chunk.ordinal)
         ]
         puts_before = self.puts
         # A batch that replaces all rows deletes the old ones: no stream time precedes it.
@@ -248,7 +197,7 @@ class Participant:
         carried = () if commit.rows is None else (commit.rows,)
         changes: Changes = {LAST + writer.encode(): None for writer in commit.forgotten}
         changes |= self._advance(commit, (*listed, *carried))
-        changes |= self._drop(dropped)
+        changes |= self.staged.drop(dropped)
         changes |= self._forget_one_offs()
         self.losses = losses_after(self.losses, commit, self.accepted_in, is_whole=is_whole)
         changes[LAST + commit.writer.encode()] = encode(self.last[commit.writer])
@@ -359,7 +308,8 @@ class Participant:
         self.forgiven = held.decided if held.unfinished is None else Sequence(0)
         first = Sequence(self.sequence + 1)
         if held.completed <= self.sequence:
-            # It has every completed batch: it lacks chunks of a decided one, or nobody knows what.
+            # The partition has every completed batch: it lacks chunks of a decided one, or its
+            # loss is unknown.
             if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)
@@ -377,7 +327,7 @@ class Participant:
             and last.sequence <= self.sequence
             and chunk.ordinal <= (last.generation, last.batch)
         ]
-        changes |= self._drop(over)
+        changes |= self.staged.drop(over)
         changes |= {LAST + writer.encode(): encode(last) for writer, last in self.last.items()}
         return changes | {PARTICIPANT: encode(self._state())}
 
@@ -385,16 +335,9 @@ class Participant:
 
     def apply_abort(self, abort: Abort) -> Changes:
         """Drops the chunks that the abort names."""
-        return self._drop([chunk for chunk in self.staged.values() if is_aborted(abort, chunk)])
+        aborted = [chunk for chunk in self.staged.values() if is_aborted(abort, chunk)]
+        return self.staged.drop(aborted)
 
     def overdue(self, now_ms: int, timeout_ms: int) -> list[StagedChunk]:
         """One chunk of each run and batch with chunks that are older than `timeout_ms`."""
         return overdue(self.staged.values(), now_ms, timeout_ms)
-
-    def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:
-        changes: Changes = {}
-        self._visible = None
-        for chunk in chunks:
-            del self.staged[chunk.writer, chunk.chunk]
-            changes[staged_key(chunk)] = None
-        return changes

@@ -1,4 +1,4 @@
-"""Staged slices: the record of each, and the choice of those that readers see. Pure.
+"""Staged slices: the record of each, all of a partition, and those that readers see. Pure.
 
 A reader of uncommitted rows sees, of each writer, the slices of the highest writer epoch, of the
 highest batch of that epoch, and of the newest attempt of each task, in the order in which they were
@@ -7,17 +7,19 @@ run has staged or committed a slice here, and those of an attempt until a newer 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, ValuesView
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from qss_core.errors import StaleWriterError
+from qss_core.errors import ChunkMismatchError, ChunkMissingError, StaleWriterError
 from qss_core.formats.timed_keys import SEQUENCE_MAX
 from qss_core.model import Offset, WriterEpoch
 from qss_core.wire.chunk_ids import decode_chunk_id
-from qss_core.wire.messages import CarriedRows, PartitionCommit, decode
+from qss_core.wire.messages import CarriedRows, ChunkReference, PartitionCommit, decode, encode
 from qss_store.transactions.commands import Abort, Stage
+from qss_store.transactions.commit_plan import Changes, RowsByKey
 from qss_store.transactions.state_rows import AppliedBatch
 
 _STAGED = b"staged/"  # The writer and the chunk id follow.
@@ -145,3 +147,98 @@ def is_aborted(abort: Abort, chunk: StagedChunk) -> bool:
     if abort.only_this_batch:
         return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
     return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal
+
+
+@dataclass(slots=True)
+class StagedSlices:
+    """The slices of a partition that are neither committed nor dropped."""
+
+    by_id: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)  # And by writer.
+    _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def load(cls, rows: RowsByKey) -> "StagedSlices":
+        """The slices that meta rows hold."""
+        return cls(staged_in(rows))
+
+    def copy(self) -> "StagedSlices":
+        """The same slices; a change of the copy does not change them here."""
+        return StagedSlices({**self.by_id}, self._visible)
+
+    def values(self) -> ValuesView[StagedChunk]:
+        return self.by_id.values()
+
+    @property
+    def open_floor(self) -> Offset | None:
+        """The offset of the oldest Stage entry whose slice is staged; None where none is."""
+        return min((chunk.offset for chunk in self.values()), default=None)
+
+    def visible(self, last: Mapping[str, AppliedBatch]) -> tuple[StagedChunk, ...]:
+        """The slices that readers see; `last` has the last applied batch of each writer.
+
+        The answer is kept until a slice is added or dropped.
+        """
+        if self._visible is None:
+            writers = {writer for writer, _ in self.by_id}
+            epochs = {writer: last[writer].writer_epoch for writer in writers if writer in last}
+            self._visible = visible_chunks(self.values(), epochs)
+        return self._visible
+
+    def is_new(self, stage: Stage) -> bool:
+        """Whether the slice is not staged yet; False for a repeat of a staged slice.
+
+        Raises ChunkMismatchError where a chunk of this id is staged with other rows.
+        """
+        held = self.by_id.get((stage.writer, stage.chunk))
+        if held is None:
+            return True
+        same = (held.checksum, held.ordinal) == (stage.checksum, (stage.generation, stage.batch))
+        if not same:
+            raise ChunkMismatchError(
+                f"chunk {stage.chunk} is staged with other rows: give every attempt its own id"
+            )
+        return False
+
+    def add(self, offset: Offset, wall_time_ms: int, stage: Stage) -> Changes:
+        """Keeps a new slice; returns its meta row."""
+        chunk = StagedChunk(
+            offset=offset, wall_time_ms=wall_time_ms, **msgspec.structs.asdict(stage)
+        )
+        self.by_id[stage.writer, stage.chunk] = chunk
+        self._visible = None
+        return {staged_key(chunk): encode(chunk)}
+
+    def listed(
+        self,
+        writer: str,
+        ordinal: tuple[int, int],
+        writer_epoch: WriterEpoch,
+        chunks: Iterable[ChunkReference],
+    ) -> list[StagedChunk]:
+        """The slices that a batch lists, in order. Raises ChunkMissingError."""
+        found = []
+        for reference in chunks:
+            held = self.by_id.get((writer, reference.id))
+            wanted = (ordinal, writer_epoch, reference.records, reference.checksum)
+            if held is None or wanted != (
+                held.ordinal,
+                held.writer_epoch,
+                held.records,
+                held.checksum,
+            ):
+                raise ChunkMissingError(
+                    f"chunk {reference.id} of writer {writer} is not staged here as the commit "
+                    "names it: stage it again, nothing was decided",
+                    chunk=reference.id,
+                )
+            found.append(held)
+        return found
+
+    def drop(self, chunks: Iterable[StagedChunk]) -> Changes:
+        """Forgets slices; returns the changes of their meta rows."""
+        changes: Changes = {}
+        self._visible = None
+        for chunk in chunks:
+            del self.by_id[chunk.writer, chunk.chunk]
+            changes[staged_key(chunk)] = None
+        return changes

@@ -1,16 +1,18 @@
-"""The coordinator's record of a writer, and when it may be forgotten. Pure."""
+"""The coordinator's record of a writer: its runs, its batches, and when to forget it. Pure."""
 
 import hashlib
 from collections.abc import Iterable
 
 import msgspec
 
-from qss_core.errors import StaleWriterError
+from qss_core.errors import BatchMismatchError, OtherCheckpointError, StaleWriterError
 from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
 from qss_core.wire.losses import LastBatch
-from qss_core.wire.messages import ChunkReference, encode
+from qss_core.wire.messages import ChunkReference, OpenWriterRequest, encode
+from qss_store.transactions.commands import OpenWriter
 
 UNKNOWN = ""
+REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
 ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
 
 
@@ -85,6 +87,64 @@ def is_same_query(held: Writer, query_id: str, *, takes_over: bool) -> bool:
     return held.query_id == query_id or (held.query_id == UNKNOWN and not takes_over)
 
 
+def is_repeat(held: Writer, request: OpenWriterRequest) -> bool:
+    """Whether a request has opened the writer already; False where it may open the writer.
+
+    Raises OtherCheckpointError for another query without take-over, and StaleWriterError for a run
+    or a query that a younger one has fenced.
+    """
+    if request.open_id == held.open_id:
+        return True
+    name = held.name
+    if request.open_id in held.former_opens or request.run_id in held.former_runs:
+        raise fenced(held, f"a younger run of writer {name} has opened: stop this one")
+    if request.query_id in held.former_queries:
+        raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
+    is_same = is_same_query(held, request.query_id, takes_over=False)
+    if not (is_same or request.take_over):
+        raise OtherCheckpointError(
+            f"writer {name} belongs to query {held.query_id}, this is {request.query_id}: use "
+            'its checkpoint, another writer name, or onNewCheckpoint="takeOver"',
+            query_id=held.query_id,
+        )
+    return False
+
+
+def opened_writer(
+    held: Writer | None,
+    entry: OpenWriter,
+    writer_epoch: WriterEpoch,
+    first_generation: int,
+    wall_time_ms: int,
+) -> Writer:
+    """The record of a writer after it was opened in a new epoch; `held` is the record before."""
+    fresh = Writer(
+        name=entry.writer,
+        query_id=entry.query_id,
+        run_id=entry.run_id,
+        open_id=entry.open_id,
+        writer_epoch=writer_epoch,
+        generation=first_generation,
+        opened_at_ms=wall_time_ms,
+        one_off=entry.one_off,
+    )
+    if held is None:
+        return fresh
+    other_run = () if held.run_id == entry.run_id else (held.run_id,)
+    same_query = is_same_query(held, entry.query_id, takes_over=entry.take_over)
+    other_query = () if same_query else (held.query_id,)
+    return replaced(
+        fresh,
+        one_off=held.one_off,  # A streaming writer stays one, so it is never forgotten.
+        generation=held.generation if same_query else held.generation + 1,
+        last_batch=held.last_batch if same_query else None,
+        batches=held.batches if same_query else {},
+        former_runs=(*held.former_runs, *other_run)[-REMEMBERED_MAX:],
+        former_opens=(*held.former_opens, held.open_id)[-REMEMBERED_MAX:],
+        former_queries=(*held.former_queries, *other_query)[-REMEMBERED_MAX:],
+    )
+
+
 def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
     """The record of a writer after another partition reported its last batch.
 
@@ -122,6 +182,33 @@ def digest_of(chunks: dict[str, tuple[ChunkReference, ...]]) -> str:
     """A digest of a batch's chunk list, for any order of its partitions."""
     ordered = sorted((partition, listed) for partition, listed in chunks.items() if listed)
     return hashlib.sha256(encode(ordered)).hexdigest()
+
+
+def check_replay(
+    held: Writer,
+    batch: int,
+    fingerprint: str,
+    chunks: dict[str, tuple[ChunkReference, ...]],
+) -> DecidedBatch | None:
+    """The decision of this batch, None for a new batch. Raises BatchMismatchError."""
+    if held.last_batch is None or batch > held.last_batch:
+        return None
+    decided = held.batches.get(str(batch))
+    if decided is not None and decided.is_all_that_is_known:
+        return decided
+    if decided is None or decided.fingerprint != fingerprint:
+        raise BatchMismatchError(
+            f"batch {batch} of writer {held.name} was decided with other inputs: its "
+            "checkpoint was restored or edited; start a new one, with "
+            'onNewCheckpoint="takeOver"',
+            last_batch=held.last_batch,
+        )
+    if decided.writer_epoch == held.writer_epoch and decided.chunks_digest != digest_of(chunks):
+        raise BatchMismatchError(
+            f"this run decided batch {batch} with other chunks: two sinks of one query need "
+            "two writer names"
+        )
+    return decided
 
 
 def expired_one_offs(writers: Iterable[Writer], now_ms: int) -> list[str]:

@@ -3,14 +3,17 @@
 from qss_client.chunks.chunk import Slice
 from qss_core.errors import MalformedRequestError, TooLargeError
 from qss_core.model import WriterEpoch
-from qss_core.positions import BATCH_TOPICS
+from qss_core.positions import BATCH_TOPICS, Position
 from qss_core.wire.messages import (
     ChunkReference,
     CommitPartitionsRequest,
     CommitRequest,
     encode,
 )
-from qss_store.transactions.position_limits import LESS_POSITION
+from qss_store.transactions.coordinator import Coordinator
+from qss_store.transactions.participant import Participant
+from qss_store.transactions.position_limits import LESS_POSITION, check_position
+from qss_store.transactions.writers import Writer
 
 
 def references(
@@ -44,6 +47,24 @@ def check_request(request: CommitRequest, partitions: int) -> None:
             f"topics that begin with {BATCH_TOPICS} are the store's own: leave out "
             f"{reserved[0][:80]!r}"
         )
+
+
+def check_position_after(
+    participant: Participant,
+    coordinator: Coordinator,
+    held: Writer,
+    batch: int,
+    request: CommitRequest,
+) -> None:
+    """Raises TooLargeError for a batch that would make the position of partition 0 too large."""
+    after = participant.position_after(
+        held.name,
+        (held.generation, batch),
+        Position.from_json(request.position),
+        replace=request.replace,
+        forgotten=coordinator.forgotten_by(held.name),
+    )
+    check_position(participant.position, after)
 
 
 def check_message(message: CommitPartitionsRequest, carried_bytes: int, bytes_max: int) -> None:

@@ -162,7 +162,7 @@ class CommitDriver:
             # No other pod has the rows: only a person can accept their loss.
             self._pod.registry.completion.unreadable = decision.sequence
             raise
-        remaining = self._participants.everybody
+        remaining = self._participants.all_partitions
         delay_s = _FIRST_RETRY_S
         dropped: dict[str, int] = {}
         told: set[str] = set()

@@ -21,18 +21,14 @@ from qss_core.errors import (
     StaleWriterError,
     StoreError,
 )
-from qss_core.model import Epoch, Sequence, WriterEpoch
-from qss_core.positions import Position
+from qss_core.model import Sequence, WriterEpoch
 from qss_core.wire.messages import (
     AbortAnswer,
-    AbortPartitionsRequest,
     AbortRequest,
     CommitAnswer,
-    CommitPartitionsRequest,
     CommitRequest,
     Decision,
     OpenWriterRequest,
-    PrepareRequest,
     Problem,
     ResolveAnswer,
     ResolveRequest,
@@ -49,12 +45,11 @@ from qss_store.runtime.request_memory import MemoryShare
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import CloseWriter, Decide, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.position_limits import check_position
-from qss_store.transactions.writers import Writer
-from qss_store.writes.commit_checks import check_message, check_request, references
+from qss_store.transactions.writers import Writer, check_replay
+from qss_store.writes.commit_checks import check_position_after, check_request, references
 from qss_store.writes.commit_driver import CommitDriver, active_coordinator
 from qss_store.writes.coordinator_tasks import CoordinatorTasks
-from qss_store.writes.participant_client import MakeMessage, ParticipantClient
+from qss_store.writes.participant_client import ParticipantClient
 from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.writer_registry import WriterRegistry
 
@@ -92,7 +87,7 @@ class CoordinatorService:
                     open_id=request.open_id,
                     take_over=request.take_over,
                     one_off=request.one_off,
-                    above=await self._participants.newest_epoch(self._of_no_batch()),
+                    above=await self._participants.newest_epoch(),
                 ),
             )
         await self.driver.finish()
@@ -119,23 +114,7 @@ class CoordinatorService:
         After the first entry of partition 0 the store exists: from then on an empty volume of a pod
         counts as lost data.
         """
-        message = self._of_no_batch(Sequence(1))
-        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
-
-    def _of_no_batch(self, sequence: Sequence | None = None) -> MakeMessage:
-        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
-            return PrepareRequest(
-                store_id=self._pod.registry.placed().definition.store_id,
-                epochs=epochs,
-                writer="",
-                generation=0,
-                batch=0,
-                writer_epoch=WriterEpoch(0),
-                chunks={},
-                sequence=sequence,
-            )
-
-        return message
+        self._refuse(await self._participants.prepare_no_batch(Sequence(1)))
 
     def _refuse(self, failures: Mapping[str, Problem]) -> None:
         """Raises the first failure; a partition that is ahead of partition 0 is noted."""
@@ -160,18 +139,7 @@ class CoordinatorService:
 
     async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
         """Has all partitions drop the chunks of runs up to an epoch; a sweep drops the rest."""
-
-        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
-            return AbortPartitionsRequest(
-                store_id=self._pod.registry.placed().definition.store_id,
-                epochs=epochs,
-                writer=name,
-                generation=0,
-                batch=0,
-                writer_epoch=newest,
-            )
-
-        await self._participants.ask("abort", message, self._participants.everybody)
+        await self._participants.abort(name, (0, 0), newest)
 
     # --- Batches
 
@@ -218,18 +186,18 @@ class CoordinatorService:
             await self.driver.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self.writers.hear(held)
-            replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
+            replayed = check_replay(held, batch, request.fingerprint, request.chunks)
             if replayed is not None:
                 return self._answer(replica, replayed.sequence, already_applied=True)
             coordinator.check_order(held, batch)
-            self._check_position(replica, held, batch, request)
+            check_position_after(replica.machine.participant, coordinator, held, batch, request)
             sequence = Sequence(coordinator.decided + 1)
             await self._prepare(sequence, held, batch, request, rows)
             decision = self.make_decision(
                 coordinator, held, batch, request, carries_rows=bool(rows)
             )
             payload = b"".join(one.data for one in rows)
-            self._check_message(decision, len(payload))
+            self._participants.check_decision(decision, len(payload))
             self.driver.carries(decision, rows)
             self.recent.begin(decision, asked_s)
             await outcome_of(
@@ -252,34 +220,6 @@ class CoordinatorService:
                 awaited.result()
             if not logged.done():
                 raise BatchInProgressError("a decision is being logged: try again")
-
-    def _check_position(
-        self, replica: Replica, held: Writer, batch: int, request: CommitRequest
-    ) -> None:
-        """Raises TooLargeError for a batch that would make the position too large."""
-        coordinator = replica.machine.coordinator
-        assert coordinator is not None, "partition 0 has a coordinator"
-        participant = replica.machine.participant
-        after = participant.position_after(
-            held.name,
-            (held.generation, batch),
-            Position.from_json(request.position),
-            replace=request.replace,
-            forgotten=coordinator.forgotten_by(held.name),
-        )
-        check_position(participant.position, after)
-
-    def _check_message(self, decision: Decision, carried_bytes: int) -> None:
-        """Raises TooLargeError for a decision whose message no other pod would read."""
-        registry = self._pod.registry
-        message = CommitPartitionsRequest(
-            store_id=registry.placed().definition.store_id,
-            epochs={
-                one: registry.configuration(int(one)).epoch for one in self._participants.everybody
-            },
-            decision=decision,
-        )
-        check_message(message, carried_bytes, self._settings.message_bytes_max)
 
     def make_decision(
         self,
@@ -325,25 +265,14 @@ class CoordinatorService:
         request: CommitRequest,
         rows: tuple[Slice, ...],
     ) -> None:
-        chunks = {} if rows else request.chunks
-        carried_bytes = sum(len(one.data) for one in rows)
-
-        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
-            return PrepareRequest(
-                store_id=self._pod.registry.placed().definition.store_id,
-                epochs=epochs,
-                writer=held.name,
-                generation=held.generation,
-                batch=batch,
-                writer_epoch=held.writer_epoch,
-                chunks={
-                    partition: listed for partition, listed in chunks.items() if partition in epochs
-                },
-                carried_bytes=carried_bytes,
-                sequence=sequence,
-            )
-
-        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
+        failures = await self._participants.prepare(
+            held,
+            batch,
+            {} if rows else request.chunks,
+            carried_bytes=sum(len(one.data) for one in rows),
+            sequence=sequence,
+        )
+        self._refuse(failures)
 
     async def abort(
         self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest
@@ -359,19 +288,8 @@ class CoordinatorService:
             return AbortAnswer(decided=True)
         if not coordinator.may_drop(name, (request.generation, batch)):
             return AbortAnswer(decided=False)  # The sweeper drops the chunks later.
-
-        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
-            return AbortPartitionsRequest(
-                store_id=self._pod.registry.placed().definition.store_id,
-                epochs=epochs,
-                writer=name,
-                generation=request.generation,
-                batch=batch,
-                writer_epoch=writer_epoch,
-            )
-
         # A partition that does not get the request drops the chunks in a later sweep.
-        await self._participants.ask("abort", message, self._participants.everybody)
+        await self._participants.abort(name, (request.generation, batch), writer_epoch)
         return AbortAnswer(decided=False)
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:

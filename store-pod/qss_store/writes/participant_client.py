@@ -8,10 +8,12 @@ import msgspec
 
 from qss_client.chunks.chunk import Slice
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.model import Epoch, Ordinal, PartitionId, WriterEpoch
+from qss_core.model import Epoch, Ordinal, PartitionId, Sequence, StoreId, WriterEpoch
 from qss_core.wire.messages import (
     AbortPartitionsRequest,
+    ChunkReference,
     CommitPartitionsRequest,
+    Decision,
     PartitionsAnswer,
     PrepareRequest,
     Problem,
@@ -20,6 +22,8 @@ from qss_core.wire.messages import (
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.writers import Writer
+from qss_store.writes.commit_checks import check_message
 from qss_store.writes.participant_service import ParticipantService
 
 _LOOK_EVERY_S = 0.1
@@ -41,7 +45,7 @@ class ParticipantClient:
         self._settings = settings
 
     @property
-    def everybody(self) -> list[str]:
+    def all_partitions(self) -> list[str]:
         """All partitions, as messages name them."""
         return [
             str(partition) for partition in range(self._pod.registry.placed().definition.partitions)
@@ -56,15 +60,93 @@ class ParticipantClient:
             self._pod.registry.completion.learn(writer_epoch=answer.writer_epoch)
         return _failures_in(answers)
 
-    async def newest_epoch(self, message: MakeMessage) -> WriterEpoch:
-        """The highest writer epoch that any pod has seen; waits for pods up to `compareTimeout`.
+    async def prepare(
+        self,
+        held: Writer,
+        batch: int,
+        chunks: Mapping[str, tuple[ChunkReference, ...]],
+        *,
+        carried_bytes: int,
+        sequence: Sequence,
+    ) -> dict[str, Problem]:
+        """Asks all partitions to prepare a batch; returns the failures by partition.
 
-        `message` makes a PrepareRequest without a batch.
+        `sequence` is the batch's, if it is decided.
         """
+
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._store_id,
+                epochs=epochs,
+                writer=held.name,
+                generation=held.generation,
+                batch=batch,
+                writer_epoch=held.writer_epoch,
+                chunks={name: listed for name, listed in chunks.items() if name in epochs},
+                carried_bytes=carried_bytes,
+                sequence=sequence,
+            )
+
+        return await self.ask("prepare", message, self.all_partitions)
+
+    async def prepare_no_batch(self, sequence: Sequence | None = None) -> dict[str, Problem]:
+        """Asks all partitions whether they serve, and may take `sequence` next."""
+
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._store_id,
+                epochs=epochs,
+                writer="",
+                generation=0,
+                batch=0,
+                writer_epoch=WriterEpoch(0),
+                chunks={},
+                sequence=sequence,
+            )
+
+        return await self.ask("prepare", message, self.all_partitions)
+
+    async def newest_epoch(self) -> WriterEpoch:
+        """The highest writer epoch that any pod has seen; waits for pods up to `compareTimeout`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.compare_timeout_s):
-                await self.ask("prepare", message, self.everybody)
+                await self.prepare_no_batch()
         return self._pod.registry.completion.writer_epoch
+
+    async def abort(
+        self, writer: str, ordinal: tuple[int, int], writer_epoch: WriterEpoch
+    ) -> dict[str, Problem]:
+        """Has all partitions drop the chunks of a writer's runs up to `writer_epoch`.
+
+        Chunks before `ordinal`, a (generation, batch), stay. Returns the failures by partition.
+        """
+        generation, batch = ordinal
+
+        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
+            return AbortPartitionsRequest(
+                store_id=self._store_id,
+                epochs=epochs,
+                writer=writer,
+                generation=generation,
+                batch=batch,
+                writer_epoch=writer_epoch,
+            )
+
+        return await self.ask("abort", message, self.all_partitions)
+
+    def check_decision(self, decision: Decision, carried_bytes: int) -> None:
+        """Raises TooLargeError for a decision whose message no other pod would read."""
+        registry = self._pod.registry
+        message = CommitPartitionsRequest(
+            store_id=self._store_id,
+            epochs={name: registry.configuration(int(name)).epoch for name in self.all_partitions},
+            decision=decision,
+        )
+        check_message(message, carried_bytes, self._settings.message_bytes_max)
+
+    @property
+    def _store_id(self) -> StoreId:
+        return self._pod.registry.placed().definition.store_id
 
     async def commit(
         self,
@@ -91,6 +173,7 @@ class ParticipantClient:
         for partition in partitions:
             configuration = self._pod.registry.configuration(int(partition))
             by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
+        # `_ask_pod` makes each failure an answer: none ends the wait for the other pods.
         return await asyncio.gather(
             *(
                 self._ask_pod(what, ordinal, message(epochs), rows)

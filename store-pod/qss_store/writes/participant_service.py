@@ -157,7 +157,7 @@ class ParticipantService:
     def _free_bytes(self) -> int:
         return max(0, self.volume_usage().free - RESERVE_BYTES)
 
-    # --- What the coordinator asks
+    # --- Requests of the coordinator
 
     async def prepare(self, request: PrepareRequest) -> PartitionsAnswer:
         """The result for each partition is the failure that would refuse the commit, or null."""

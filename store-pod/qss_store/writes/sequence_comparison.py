@@ -88,6 +88,7 @@ class Comparison:
             return True
         self._completed()  # The partitions of one pod are witnesses of each other.
         others = [pod for pod in assignment.pods if pod.ordinal != self._pod.ordinal]
+        # `_ask` returns each failure: none ends the wait for the other pods.
         answers = await asyncio.gather(*(self._ask(pod) for pod in others))
         await self.look()
         return all(answers)
@@ -173,7 +174,7 @@ class Comparison:
         url = f"{pod.changelog}/transactions/sequences"
         try:
             return await self._peers.post(url, request, SequencesAnswer, self._timeout_s)
-        except MalformedRequestError:  # A pod of the version before refuses what it does not know.
+        except MalformedRequestError:  # A pod of the version before refuses unknown members.
             plain = for_version(request, VERSION_1)
             return await self._peers.post(url, plain, SequencesAnswer, self._timeout_s)
 

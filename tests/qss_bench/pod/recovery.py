@@ -82,7 +82,8 @@ async def open_pod(volume: str) -> float:
     from qss_core.model import Ordinal, StoreName
     from qss_store.replicas.pod_context import PodConfig
     from qss_store.runtime.peer_client import Peers, PeerSession
-    from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+    from qss_store.storage.rocksdb.database import RocksDbEngine
+    from qss_store.storage.rocksdb.memory_budget import MemoryBudget
     from qss_store.writes.pod_services import build_pod
 
     budget = MemoryBudget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)

@@ -6,7 +6,7 @@ from typing import Any
 
 from qss_core.model import Offset, Ordinal, PartitionConfiguration, Role, StoreSettings
 from qss_simulation.parts.disk import DatabaseFiles, SimulatedEngine
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replication import active, follower
 from qss_store.replication import log as logs
 from qss_store.replication.follower import Append, PointAt, StepBack, Take

@@ -34,7 +34,7 @@ from qss_simulation.replicated_log.nodes import (
     is_done,
     run_now,
 )
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replication import active
 from qss_store.replication import log as logs
 from qss_store.replication.entries import encode_offset

@@ -83,7 +83,7 @@ async def back_in_sync(cluster: WriteCluster, epoch: int) -> None:
     await cluster.assign([configuration(0, 0, epoch=epoch, learners=[1])])
     await cluster.until_led()
     active = replica_of(cluster, 0)
-    await wait_until_async(lambda: 1 in active.followers.caught_up())
+    await wait_until_async(lambda: 1 in active.followers.learners.caught_up())
     await cluster.assign([configuration(0, 0, epoch=epoch + 1, standbys=[1])])
     await cluster.until_led()
 

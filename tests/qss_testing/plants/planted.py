@@ -58,7 +58,7 @@ PLANTS = (
     Plant.of(
         "a batch is decided whose message no other pod reads",
         f"{_STORE}/writes/coordinator_service.py",
-        "            self._check_message(decision, len(payload))\n",
+        "            self._participants.check_decision(decision, len(payload))\n",
         "",
         "tests/integration/test_writes_limits.py"
         "::test_a_batch_whose_message_no_other_pod_would_read_is_not_decided",
@@ -72,18 +72,19 @@ PLANTS = (
                 "",
             ),
             Change(
-                f"{_STORE}/replicas/changelog.py",
+                f"{_STORE}/replicas/changelog/changelog.py",
                 "        if self.log.applied < self.log.watermark:\n",
                 "        if False:\n",
             ),
             Change(
-                f"{_STORE}/transactions/participant.py",
-                "min((chunk.offset for chunk in self.staged.values()), default=None)",
+                f"{_STORE}/transactions/staged.py",
+                "min((chunk.offset for chunk in self.values()), default=None)",
                 "None",
             ),
             Change(
                 f"{_STORE}/replicas/apply/apply_loop.py",
-                "        self._changelog.is_cut_owed = True\n        self._parts.wake.set()\n",
+                "        self._changelog.retention.is_cut_owed = True\n"
+                "        self._parts.wake.set()\n",
                 "        machine = self._parts.machine\n"
                 "        while self._changelog.cut(self.settings, machine.open_floor):\n"
                 "            pass\n",
@@ -100,14 +101,14 @@ PLANTS = (
     ),
     Plant.of(
         "a damaged partition ends its pod",
-        f"{_STORE}/replicas/pod.py",
+        f"{_STORE}/replicas/assigned_replicas.py",
         "            if not (was_here or is_learner or is_damage):\n                raise\n",
         "            raise\n",
         f"{_DAMAGE}::test_a_damaged_block_loses_only_its_partition",
     ),
     Plant.of(
         "a damaged database without a kept assignment refuses each assignment",
-        f"{_STORE}/replicas/pod.py",
+        f"{_STORE}/replicas/assigned_replicas.py",
         "is_damage = has_files and type(error) is CorruptionError\n",
         "is_damage = False\n",
         f"{_AT_START}::test_without_a_kept_assignment_damaged_files_lose_their_partition_alone",
@@ -222,9 +223,9 @@ PLANTS = (
     ),
     Plant.of(
         "a log is cut by a few entries a round",
-        f"{_STORE}/replicas/changelog.py",
-        "        return self.is_cut_owed\n",
-        "        self.is_cut_owed = False\n        return False\n",
+        f"{_STORE}/replicas/changelog/changelog.py",
+        "        return self.retention.is_cut_owed\n",
+        "        self.retention.is_cut_owed = False\n        return False\n",
         f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_to_its_retention",
     ),
     Plant.of(

@@ -80,7 +80,7 @@ BATCH_PLANTS = (
     Plant.of(
         "a commit applies what is staged instead of what is decided",
         _PARTICIPANT,
-        "        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)\n",
+        "        return self.staged.listed(commit.writer, ordinal, commit.writer_epoch, listed)\n",
         "        return [\n"
         "            one for one in self.staged.values()\n"
         "            if (one.writer, one.ordinal) == (commit.writer, ordinal)\n"
@@ -101,9 +101,9 @@ BATCH_PLANTS = (
     ),
     Plant.of(
         "a take-over goes on in the generation before",
-        _COORDINATOR,
-        "            generation=held.generation if same_query else held.generation + 1,\n",
-        "            generation=held.generation,\n",
+        f"{_STORE}/transactions/writers.py",
+        "        generation=held.generation if same_query else held.generation + 1,\n",
+        "        generation=held.generation,\n",
     ),
     Plant.of(
         "a coordinator forgets its decision in a restart",
@@ -128,7 +128,7 @@ BATCH_PLANTS = (
         "a partition takes part while it lacks a slice",
         _PARTICIPANT,
         "        check_newest(writer, writer_epoch, self.staged.values(), last)\n"
-        "        return self.check_chunks(writer, ordinal, writer_epoch, chunks)\n",
+        "        return self.staged.listed(writer, ordinal, writer_epoch, chunks)\n",
         "        return []\n",
     ),
     Plant(
@@ -190,7 +190,7 @@ BATCH_PLANTS = (
         "a snapshot is taken while a commit is applied",
         f"{_STORE}/replicas/apply/checkpoints.py",
         "        async with self._parts.changing:\n"
-        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n"
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n"
         "            await run_blocking(engine.checkpoint, path)\n",
         "        await run_blocking(engine.checkpoint, path)\n",
     ),
@@ -203,7 +203,7 @@ BATCH_PLANTS = (
     ),
     Plant.of(
         "entries that are written during a sync count as durable",
-        f"{_STORE}/replicas/changelog.py",
+        f"{_STORE}/replicas/changelog/changelog.py",
         "logs.acknowledge(self.log, self.log.pod, syncing.end)",
         "logs.acknowledge(self.log, self.log.pod, self.log.end)",
     ),

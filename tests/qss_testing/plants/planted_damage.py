@@ -54,7 +54,7 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "a database is opened whose logs lack writes before others",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "            check_no_hole(path)\n",
         "            pass\n",
         "tests/unit/qss_store/storage/test_log_holes.py"
@@ -62,7 +62,7 @@ DAMAGE_PLANTS = (
     ),
     Plant.of(
         "a salvage reads what lies behind missing writes",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "            cut_behind_hole(path)\n",
         "            pass\n",
         "tests/unit/qss_store/storage/test_log_holes.py"

@@ -8,7 +8,7 @@ from qss_testing.plants.planted import Change, Plant
 _STORE = "store-pod/qss_store"
 _LOG = f"{_STORE}/replication/log.py"
 _LEASE = f"{_STORE}/replication/lease.py"
-_CHANGELOG = f"{_STORE}/replicas/changelog.py"
+_CHANGELOG = f"{_STORE}/replicas/changelog/changelog.py"
 _PEERS = f"{_STORE}/replicas/peers"
 _PLANNING = "operator/qss_operator/planning"
 _EPOCHS = f"{_PLANNING}/membership/epochs.py"
@@ -101,8 +101,8 @@ REPLICA_PLANTS = (
     Plant.of(
         "a lease counts from its answer",
         f"{_PEERS}/follower_progress.py",
-        "supported(self._lease, pod, result.epoch, sent_s, lease_s)",
-        "supported(self._lease, pod, result.epoch, self._now_s(), lease_s)",
+        "supported(self._epoch.lease, pod, result.epoch, sent_s, lease_s)",
+        "supported(self._epoch.lease, pod, result.epoch, self._now_s(), lease_s)",
     ),
     Plant.of(
         "a promise has no margin for clocks that differ",

@@ -32,7 +32,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "an active that started again acts in its old epoch",
-        f"{_STORE}/replicas/changelog.py",
+        f"{_STORE}/replicas/changelog/changelog.py",
         "        self.may_act = not meta or (",
         "        self.may_act = True or (",
         f"{_STANDBYS}::test_an_active_that_started_again_waits_for_its_next_epoch",
@@ -74,9 +74,9 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a learner that copies a database keeps its old one",
-        f"{_PEERS}/follower_progress.py",
-        "            self._followers[pod].needs_copy = True\n",
-        "            self._followers[pod].needs_copy = False\n",
+        f"{_PEERS}/learner_progress.py",
+        "        self._epoch.states()[pod].needs_copy = True\n",
+        "        self._epoch.states()[pod].needs_copy = False\n",
         f"{_STANDBYS}::test_a_learner_whose_entries_were_cut_copies_the_database",
     ),
     Plant.of(
@@ -188,8 +188,8 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "files that do not open hold up an assignment",
-        f"{_STORE}/replicas/pod.py",
-        "is_learner = configuration.role_of(self.ordinal) is Role.LEARNER\n",
+        f"{_STORE}/replicas/assigned_replicas.py",
+        "is_learner = configuration.role_of(self._ordinal) is Role.LEARNER\n",
         "is_learner = False\n",
         f"{_OLDER}::test_files_that_do_not_open_hold_up_no_assignment",
     ),
@@ -360,7 +360,7 @@ STANDBY_PLANTS = (
     ),
     Plant.of(
         "a learner that takes entries is never told to copy",
-        f"{_PEERS}/follower_progress.py",
+        f"{_PEERS}/learner_progress.py",
         "        if not follower.needs_copy or now_s < follower.copy_again_s:\n",
         "        if not follower.needs_copy or now_s < follower.sent_s + _COPY_AGAIN_S:\n",
         f"{_STANDBYS}::test_a_learner_that_meets_damage_while_it_takes_entries_copies_the_database",

@@ -14,7 +14,7 @@ _FULL = "tests/unit/qss_operator/planning/test_full_volumes.py"
 VOLUME_PLANTS = (
     Plant.of(
         "a learner that has installed its copy is told to copy once more",
-        f"{_STORE}/replicas/peers/follower_progress.py",
+        f"{_STORE}/replicas/peers/learner_progress.py",
         'follower.sent_s, follower.needs_copy = float("-inf"), False',
         'follower.sent_s = float("-inf")',
         "tests/integration/test_learner_snapshots.py"
@@ -51,8 +51,9 @@ VOLUME_PLANTS = (
     Plant.of(
         "a copy lets the entries behind an earlier one go",
         f"{_STORE}/replicas/apply/checkpoints.py",
-        "            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
-        "            changelog.pins = {learner: (changelog.log.applied, self._pinned_until_s())}\n",
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
+        "            pins.clear()\n"
+        "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
         "tests/integration/test_kept_entries.py"
         "::test_entries_stay_for_a_learner_while_another_one_copies_and_joins",
     ),
@@ -110,9 +111,9 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "entries behind a copy are cut once another learner counts",
-        f"{_STORE}/replicas/peers/follower_progress.py",
-        "            self._changelog.pins.pop(learner, None)\n",
-        "            self._changelog.pins.clear()\n",
+        f"{_STORE}/replicas/peers/learner_progress.py",
+        "            self._changelog.retention.pins.pop(learner, None)\n",
+        "            self._changelog.retention.pins.clear()\n",
         f"{_SNAPSHOTS}::test_entries_behind_a_copy_are_kept_while_another_learner_joins",
     ),
     Plant.of(
@@ -132,7 +133,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a column family is named still whose drop has failed",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "                self._half_dropped.add(family)\n",
         "                self.column_families[family], self._handles[family] = rows, handle\n",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
@@ -140,7 +141,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a family whose drop has failed is refused for good",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "            if family in self._half_dropped:\n",
         "            if False:\n",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"
@@ -148,7 +149,7 @@ VOLUME_PLANTS = (
     ),
     Plant.of(
         "a family is dropped on a volume without room",
-        f"{_STORE}/storage/rocksdb.py",
+        f"{_STORE}/storage/rocksdb/database.py",
         "        self._budget.room.check(self._path, 0, makes_room=True)\n        rows, handle",
         "        rows, handle",
         "tests/unit/qss_store/storage/test_rocksdb_drop.py"

@@ -17,7 +17,8 @@ from qss_store.http.server import make_runner
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_testing.clients.http import Api
 from qss_testing.fakes.virtual_time import SetClock
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing

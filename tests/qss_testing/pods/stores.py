@@ -47,7 +47,8 @@ from qss_store.replicas.replica import Replica
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
 from qss_store.writes.pod_services import PodServices, build_pod

@@ -184,7 +184,7 @@ class WriteCluster:
         return {
             (partition, chunk)
             for partition in range(self.definition.partitions)
-            for _, chunk in self.replica(partition).machine.participant.staged
+            for _, chunk in self.replica(partition).machine.participant.staged.by_id
         }
 
     def writer(self, ordinal: int = 0, name: str = "job") -> "Writer":

@@ -88,7 +88,7 @@ class QueryFastPath:
         timed: TimedApi,
         callers: Callers | None,
     ) -> None:
-        """Answers what `guard` or `callers` admit, from `reader`, `scans` and `timed`."""
+        """Answers requests that `guard` or `callers` admit, from `reader`, `scans` and `timed`."""
         self._reader = reader
         self._guard = guard
         self._metrics = metrics
@@ -153,7 +153,7 @@ class QueryFastPath:
             return None
         try:
             found = self._found(frame)
-        except Exception:  # noqa: BLE001 the ordinary way meets it again, and says what it is.
+        except Exception:  # noqa: BLE001 the ordinary way fails again, and answers with the error.
             return None
         if found is None or len(found[1]) > _ANSWER_BYTES_MAX:
             return None

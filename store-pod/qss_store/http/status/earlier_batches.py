@@ -31,7 +31,7 @@ class EarlierBatches:
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
-        # What is kept is of this epoch: in a later one batches may be lost, or of another pod.
+        # The kept batches are of this epoch: later, batches may be lost, or come from another pod.
         self._epoch: Epoch | None = None
         self._kept: dict[int, LoggedBatch] = {}
         self._floor = 0  # Batches up to this sequence were looked for, and are not again.

@@ -42,6 +42,7 @@ class ReplicasApi:
         if scope_of(given) is Scope.ALL:
             others = [one for one in assignment.pods if one.ordinal != self._pod.ordinal]
             asked = local_request(request)
+            # `_of_peer` makes a failure the text of its pod: all other pods are still heard.
             answers = await asyncio.gather(*(self._of_peer(one, asked) for one in others))
             found |= {pod.name: answer for pod, answer in zip(others, answers, strict=True)}
         told = {name: one for name, one in found.items() if isinstance(one, StoreStatus)}

@@ -54,7 +54,7 @@ class ApplyLoop:
 
     def cut_soon(self) -> None:
         """Has the loop delete the entries that the changelog's retention allows to delete."""
-        self._changelog.is_cut_owed = True
+        self._changelog.retention.is_cut_owed = True
         self._parts.wake.set()
 
     async def run(self) -> None:

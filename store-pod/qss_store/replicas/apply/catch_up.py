@@ -3,7 +3,7 @@
 A learner joins the in-sync set once it holds the log. It applies the log afterwards, which may take
 long: until then its rows are a state from long before. A standby that starts again may have left
 the in-sync set meanwhile. So a standby answers once it is level with its active, or a moment
-behind, since it joined or started; what a message says of that is as in `peers.freshness`. One that
+behind, since it joined or started; a message tells that as in `peers.freshness`. A standby that
 becomes the active before that answers once it has applied its log.
 """
 
@@ -24,7 +24,7 @@ _TARGETS_MAX = 8
 
 
 class _Target(NamedTuple):
-    """A watermark that was heard at a monotonic time, and how many there were until it."""
+    """A watermark, the monotonic time when it was heard, and the number of watermarks until it."""
 
     offset: Offset
     at_s: float
@@ -75,7 +75,7 @@ class CatchUp:
         self._is_confirmed = True
 
     def heard(self, append: Append, log: Log, engine: Engine) -> None:
-        """Takes the watermark of an active: all that was acknowledged until now is below it.
+        """Takes the watermark of an active: all entries acknowledged until now are below it.
 
         An active that may have been deposed tells no moment of this process.
         """
@@ -88,9 +88,9 @@ class CatchUp:
         self.applied(log, None, engine)
 
     def applied(self, log: Log, epoch: Epoch | None, engine: Engine) -> None:
-        """Entries were applied; `epoch` is that of the last one.
+        """Notes applied entries; `epoch` is the last entry's.
 
-        An active that has applied an entry of its own epoch has applied all that is older.
+        An active that has applied an entry of its own epoch has applied all older entries.
         """
         if self._is_level and not self._is_behind:
             return

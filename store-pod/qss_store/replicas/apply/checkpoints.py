@@ -22,15 +22,16 @@ class Checkpoints:
         entries goes on in its epoch: no learner may hold them.
         """
         engine, changelog = self._parts.engine, self._parts.changelog
+        pins = changelog.retention.pins
         await run_blocking(engine.flush)
         async with self._parts.changing:
-            changelog.pins[learner] = (changelog.log.applied, self._pinned_until_s())
+            pins[learner] = (changelog.log.applied, self._pinned_until_s())
             await run_blocking(engine.checkpoint, path)
         await changelog.sync()
 
     def keep_entries(self, learner: Ordinal) -> None:
         """Keeps the entries behind a learner's last copy for longer: it still reads the copy."""
-        pins = self._parts.changelog.pins
+        pins = self._parts.changelog.retention.pins
         if learner in pins:
             pins[learner] = (pins[learner][0], self._pinned_until_s())
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from qss_core.errors import BatchClosedError, ChunkMismatchError, StoreError
 from qss_core.model import Offset
 from qss_core.wire.messages import PartitionCommit
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.transactions.commands import Barrier, Command, Commit, Decide, LoggedCommand, Stage
 from qss_store.transactions.machine import Outcome

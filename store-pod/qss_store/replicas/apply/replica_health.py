@@ -25,10 +25,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReplicaHealth:
-    """`settled` is set when the replica serves, or when the reason that it cannot is known."""
+    """The failure, damage and alarm of a replica; `settled` is set once it serves or has failed."""
 
     def __init__(self, partition: PartitionId, engine: Engine, meta: Mapping[bytes, bytes]) -> None:
-        """Knows the damage that the database keeps; a copy of the database keeps it, too."""
+        """Takes the damage that the database keeps; a copy of the database keeps it, too."""
         self.failure: StoreError | None = None
         self.settled = asyncio.Event()
         self._partition = partition

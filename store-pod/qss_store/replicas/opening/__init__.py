@@ -1,6 +1,7 @@
 """Opens the partitions of an assignment, one by one, and keeps the reason of each failure.
 
-`replicas.pod` calls these modules when an assignment comes, or is read from the volume at a start:
+`replicas.pod` and `replicas.assigned_replicas` call these modules when an assignment comes, or is
+read from the volume at a start:
 
 1. `assignment_checks` refuses an assignment of another store, an older assignment, and one with a
    format that the store's type lacks.

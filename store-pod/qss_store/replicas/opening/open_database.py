@@ -102,7 +102,7 @@ class Opening:
                 replica = await self._salvage(partition, opened, take)
         finally:
             self._salvaged = None
-        # Its new database may take batches, on the volume of another pod, too.
+        # The replica's new database may take batches, also on the volume of another pod.
         self._volume.keep_owner(replica.log.pod, is_sure=True)
         return replica
 
@@ -112,7 +112,7 @@ class Opening:
         try:
             return path.is_dir() and any(not _MADE_FIRST.match(one.name) for one in path.iterdir())
         except OSError:
-            return False  # To open it fails, too, and says why.
+            return False  # The opening fails, too, with the reason.
 
     def forget(self, partition: PartitionId) -> None:
         """Forgets the mark of a partition whose database is replaced or deleted."""
@@ -125,7 +125,7 @@ class Opening:
         sync_directory(self._volume.database(partition))
 
     def _giving_up(self, partition: PartitionId) -> Path:
-        """A file beside those of a database whose loss is being accepted.
+        """The file that marks a database whose loss is being accepted, beside its files.
 
         Files that a person brings back do not have it.
         """
@@ -330,7 +330,7 @@ async def _taken(
 def _take_over(
     open_engine: OpenEngine, path: Path, configuration: PartitionConfiguration, pod: Ordinal
 ) -> bool:
-    """Makes a copy one of this pod; returns whether its source is known to be damaged."""
+    """Makes this pod the owner of a copy; returns whether the source is known to be damaged."""
     engine = open_engine(path)
     try:
         batch = engine.batch()

@@ -14,7 +14,7 @@ class OwnType:
     """The indexes of a store's own type, made once: the type and its options never change."""
 
     def __init__(self, extensions: Extensions) -> None:
-        """Makes nothing before it knows a definition."""
+        """The type is made when the store's definition comes."""
         self._extensions = extensions
         self.indexing: Indexing | None = None  # Only a store of a user's own type has one.
         self.refusal: StoreError | None = None  # Reads of replicas that the pod opened raise it.

@@ -45,14 +45,14 @@ class Retirement:
     def is_left(self, partition: PartitionId) -> bool:
         """Whether the volume has a database of the partition that was not opened."""
         is_known = partition in self._replicas or self._unopened.is_lost(partition)
-        # One that was kept, and assigned again, waits to be opened.
+        # A partition that was kept, and assigned again, waits to be opened.
         is_kept = partition in self._kept and partition not in self._unopened.waiting
         if is_known or is_kept:
             return False
         return self._volume.database(partition).exists()
 
     def expect(self, assignment: StoreAssignment, pod: Ordinal) -> None:
-        """Reports the replicas that are left as ones that wait, until they are opened.
+        """Reports the replicas that the assignment leaves out as waiting, until they are opened.
 
         Otherwise the operator would take them for deleted while the pod starts.
         """
@@ -61,7 +61,7 @@ class Retirement:
                 self._unopened.expect(one.partition)
 
     async def open(self, partition: PartitionId, opened: Awaitable[Replica]) -> bool:
-        """Opens a replica that is left, so that the operator hears of it; whether it is open.
+        """Opens a left replica, so that the operator hears of it; returns whether it is open.
 
         Files that do not open stay as they are: they may be another pod's. The pod tries again
         where the reason may pass.
@@ -82,7 +82,7 @@ class Retirement:
         return False
 
     def forget_unmade(self, partition: PartitionId) -> bool:
-        """Waits no more for a replica that was never made, as on a full disk; whether it did."""
+        """Ends the wait for a replica that was never made; returns whether the pod waited."""
         is_unmade = not self._volume.database(partition).exists()
         if partition not in self._unopened.waiting or not is_unmade:
             return False
@@ -90,7 +90,7 @@ class Retirement:
         return True
 
     async def retire(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Closes and deletes the replica of a partition, and what the pod knows of it.
+        """Closes the replica of a partition, and deletes its files and the pod's notes of it.
 
         Raises NotReadyError where the volume cannot be written.
         """

@@ -9,6 +9,8 @@
    which followers have to be made anew. Before it sends entries to a follower in an epoch, it asks
    for its hello: the answer names the database, and says that the follower keeps the epoch durably.
    After a failure it asks for the hello again, and sends on from the last acknowledged entry.
+   `learner_progress` tells a learner to copy the database, and when it may be asked for as a
+   standby. Both keep what they know of an epoch in `epoch_followers`, by `follower_state`.
 3. `follower_service` is a follower's side: it takes the active's epoch and entries into its own
    log, and acknowledges durable entries. With that it supports this active alone for the lease.
 4. `follower_progress` takes acknowledgements, by which the high watermark rises.

@@ -5,7 +5,7 @@ import asyncio
 from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replicas.peers.follower_progress import FollowerProgress
 from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replication import log as logs
@@ -96,7 +96,7 @@ class ActiveService:
     def is_held_up(self, timeout_s: float) -> bool:
         """Whether this active waits for a learner that does not catch up."""
         is_active = self._changelog.log.role is Role.ACTIVE
-        return is_active and self._followers.is_held_up(timeout_s)
+        return is_active and self._followers.learners.is_held_up(timeout_s)
 
     def configured(self, before: logs.Log) -> None:
         """The log has a newer configuration than `before`."""
@@ -113,7 +113,7 @@ class ActiveService:
             self._parts.context.send()  # Once the epoch is durable, followers are greeted.
 
     def released(self, process: str, epoch: Epoch) -> None:
-        """Another pod's process said that it holds this epoch, durably, as a follower."""
+        """Another pod's process holds this epoch durably, as a follower."""
         self._following.released(process, epoch)
         if self._following.may_begin():
             self._begin()

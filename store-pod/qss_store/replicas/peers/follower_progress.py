@@ -1,4 +1,4 @@
-"""The other replicas of a partition, as its active knows them in one epoch."""
+"""The progress of the other replicas of a partition: requests to send, and answers."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -15,25 +15,23 @@ from qss_core.errors import (
 from qss_core.model import Epoch, Offset, Ordinal, Role
 from qss_core.text import listed
 from qss_core.wire.messages import error_of
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
+from qss_store.replicas.peers.epoch_followers import EpochFollowers
 from qss_store.replicas.peers.follower_state import FollowerState
+from qss_store.replicas.peers.learner_progress import LearnerProgress
 from qss_store.replication import active
 from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append
 from qss_store.replication.hello import Hello, check_hello, other_entries
-from qss_store.replication.lease import Lease, left_s, may_act, supported
+from qss_store.replication.lease import left_s, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
 
 _LOG = logging.getLogger(__name__)
 _HEARTBEAT_S_MAX = 1.0
 _HEARTBEATS_A_LEASE = 4
-_COPY_AGAIN_S = 1.0
 # A watermark that rose goes with the next entries, or alone after this time.
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.02, 1.0
-_LEFT_S = 5.0  # So long a replica that has left does not count, unless its pod ends.
-_GONE_S = 1.5  # So long a learner that counts is waited for while requests to its pod fail.
-_NO_EPOCH = Epoch(0)
 
 
 class FollowerProgress:
@@ -56,33 +54,15 @@ class FollowerProgress:
         self._hello = hello
         self._now_s = clock.monotonic_s
         self._acknowledged = acknowledged
-        self._peers = active.Peers(epoch=_NO_EPOCH, next={})
-        self._lease = Lease(epoch=_NO_EPOCH)
-        # The learners that count, durably, with the log's end when they began to.
-        self._counted: dict[Ordinal, Offset] = {}
-        self._followers: dict[Ordinal, FollowerState] = {}
-        self._in_sync: set[Ordinal] = set()  # In the last epoch in which this was the active.
-
-    def _of_epoch(self) -> dict[Ordinal, FollowerState]:
-        """The followers in the epoch that the log holds."""
-        log = self._changelog.log
-        if self._peers.epoch != log.configuration.epoch:
-            self._peers = active.peers_of(log)
-            now_s = self._now_s()
-            self._followers = {pod: FollowerState(heard_s=now_s) for pod in self._peers.next}
-            for pod in (self._in_sync - set(log.configuration.in_sync)) & self._followers.keys():
-                self._followers[pod].rests_until_s = now_s + _LEFT_S
-            self._in_sync = set(log.configuration.in_sync)
-            self._lease = Lease(epoch=log.configuration.epoch)
-            self._counted = {}
-        return self._followers
+        self._epoch = EpochFollowers(changelog, clock)
+        self.learners = LearnerProgress(changelog, self._epoch, clock)
 
     def check(self) -> None:
         """Raises NotReadyError until every in-sync follower has taken this epoch.
 
         So the first entry of a store is appended only after each of its volumes exists.
         """
-        followers = self._of_epoch()
+        followers = self._epoch.states()
         silent = [
             pod
             for pod in self._changelog.log.configuration.in_sync
@@ -107,7 +87,7 @@ class FollowerProgress:
         log = self._changelog.log
         if log.role is not Role.ACTIVE or self._changelog.kept_epoch != log.configuration.epoch:
             return False
-        follower = self._of_epoch().get(pod)
+        follower = self._epoch.states().get(pod)
         return follower is not None and follower.lost is None
 
     def sends_to(self, pod: Ordinal) -> bool:
@@ -116,43 +96,23 @@ class FollowerProgress:
 
     def owes_hello(self, pod: Ordinal) -> bool:
         """Whether the pod's replica has to say hello before it gets entries."""
-        follower = self._of_epoch()[pod]
+        follower = self._epoch.states()[pod]
         return not follower.is_greeted and self._now_s() >= follower.not_before_s
-
-    def takes_copy(self, pod: Ordinal) -> bool:
-        """Whether the pod's learner has to be told now that it has to copy the database.
-
-        A learner that met damage gets entries until then. After it, the learner says hello anew.
-        """
-        follower, now_s = self._of_epoch()[pod], self._now_s()
-        if not follower.needs_copy or now_s < follower.copy_again_s:
-            return False
-        follower.sent_s, follower.is_greeted, follower.needs_copy = now_s, False, False
-        follower.copy_again_s = follower.not_before_s = now_s + _COPY_AGAIN_S
-        self._peers = active.sent(self._peers, pod, self._changelog.log.end)
-        return True
-
-    def installed(self, pod: Ordinal) -> None:
-        """The pod's learner follows from a copy: hello and the first request are due now."""
-        follower = self._of_epoch().get(pod)
-        if follower is not None:
-            follower.is_greeted, follower.not_before_s = False, self._now_s()
-            follower.sent_s, follower.needs_copy = float("-inf"), False
 
     def is_greeted(self, pod: Ordinal) -> bool:
         """Whether the pod's replica gets entries: it said hello after the last failure."""
-        return self._of_epoch()[pod].is_greeted
+        return self._epoch.states()[pod].is_greeted
 
     def sent_s(self, pod: Ordinal) -> float:
         """The time of the last request to the pod's replica, in seconds of the monotonic clock."""
-        return self._of_epoch()[pod].sent_s
+        return self._epoch.states()[pod].sent_s
 
     def due_s(self, pod: Ordinal, lease_s: float) -> float:
         """The time by which the next request to the pod needs a part for this partition."""
-        follower, log = self._of_epoch()[pod], self._changelog.log
+        follower, log = self._epoch.states()[pod], self._changelog.log
         if not follower.is_greeted:
             return follower.not_before_s
-        if self._peers.next[pod] < active.send_until(log, pod):
+        if self._epoch.peers.next[pod] < active.send_until(log, pod):
             return follower.not_before_s
         heartbeat_s = min(_HEARTBEAT_S_MAX, lease_s / _HEARTBEATS_A_LEASE)
         idle_s = heartbeat_s if follower.watermark >= log.watermark else _WATERMARK_S
@@ -165,15 +125,15 @@ class FollowerProgress:
         back to the entries that the replica needs. `is_acting` tells whether this active may answer
         for its partition now. Raises CorruptionError where this log is damaged.
         """
-        follower, log = self._of_epoch()[pod], self._changelog.log
-        first = active.send_from(self._peers, log, pod)
+        follower, log = self._epoch.states()[pod], self._changelog.log
+        first = active.send_from(self._epoch.peers, log, pod)
         previous = None if first is None else self._changelog.point_at(first)
         if first is None or previous is None:
             self._cannot_follow(pod, f"it lacks entries before {log.start}, which were cut")
             return None
         end = active.send_until(log, pod)
         entries = self._changelog.entries_between(first, end, bytes_max)
-        self._peers = active.sent(self._peers, pod, Offset(first + len(entries)))
+        self._epoch.peers = active.sent(self._epoch.peers, pod, Offset(first + len(entries)))
         follower.watermark, follower.sent_s = log.watermark, self._now_s()
         follower.was_sent_all = first + len(entries) == end
         return Append(
@@ -192,11 +152,11 @@ class FollowerProgress:
         Raises CorruptionError where this active lacks entries that, by an in-sync follower, every
         in-sync replica has held.
         """
-        follower = self._of_epoch().get(pod)
-        if follower is None or epoch != self._peers.epoch:
+        follower = self._epoch.states().get(pod)
+        if follower is None or epoch != self._epoch.peers.epoch:
             return
         if self._changelog.log.configuration.role_of(pod) is Role.LEARNER:
-            self._forget_other(pod, follower, hello)
+            self.learners.forget_other(pod, follower, hello)
         try:
             check_hello(self._hello(), hello, pod, follower.database)
         except StoreError as error:
@@ -214,19 +174,10 @@ class FollowerProgress:
             raise other_entries(log, pod, watermark)
         self._compared()
 
-    def _forget_other(self, pod: Ordinal, follower: FollowerState, hello: Hello) -> None:
-        """Forgets what a learner acknowledged with another database, which a copy has replaced."""
-        if follower.database in (None, hello.database):
-            return
-        follower.database, follower.needs_copy = None, False
-        self._counted.pop(pod, None)
-        self._changelog.log = active.forget(self._changelog.log, pod)
-        self._send_again(pod)
-
     def held(self, pod: Ordinal, result: Held, sent_s: float, lease_s: float) -> None:
         """A pod's replica acknowledged the entries sent at `sent_s`, and supports its active."""
-        follower, log = self._of_epoch().get(pod), self._changelog.log
-        if follower is None or result.epoch != self._peers.epoch:
+        follower, log = self._epoch.states().get(pod), self._changelog.log
+        if follower is None or result.epoch != self._epoch.peers.epoch:
             return
         if result.matched > log.end:
             error = f"pod {pod} acknowledged entry {result.matched - 1}, which does not exist"
@@ -235,35 +186,35 @@ class FollowerProgress:
         follower.refusals = 0
         follower.heard_s, follower.answered = self._now_s(), result.answered
         follower.leaves = result.leaves
-        self._lease = supported(self._lease, pod, result.epoch, sent_s, lease_s)
+        self._epoch.lease = supported(self._epoch.lease, pod, result.epoch, sent_s, lease_s)
         watermark = log.watermark
-        self._peers, self._changelog.log = active.acknowledged(
-            self._peers, log, pod, result.epoch, result.matched
+        self._epoch.peers, self._changelog.log = active.acknowledged(
+            self._epoch.peers, log, pod, result.epoch, result.matched
         )
         if self._changelog.log.watermark > watermark:
             self._acknowledged()
 
     def has_lease(self) -> bool:
         """Whether all in-sync followers support this active; without any it needs no lease."""
-        return may_act(self._lease, self._supporters(), self._now_s())
+        return may_act(self._epoch.lease, self._supporters(), self._now_s())
 
     def lease_left_s(self) -> float:
         """The seconds that are left of the lease; infinity where the active needs none."""
-        return left_s(self._lease, self._supporters(), self._now_s())
+        return left_s(self._epoch.lease, self._supporters(), self._now_s())
 
     def _supporters(self) -> Collection[Ordinal]:
         """The standbys, and the learners that count: they may be standbys of the next epoch."""
-        followers, log = self._of_epoch(), self._changelog.log
+        followers, log = self._epoch.states(), self._changelog.log
         return log.counted.union(log.configuration.in_sync) & followers.keys()
 
     def begin(self) -> None:
         """The active may act from now on: its followers have had no time to answer before."""
-        for follower in self._of_epoch().values():
+        for follower in self._epoch.states().values():
             follower.heard_s = self._now_s()
 
     def silent(self, timeout_s: float, *, with_lost: bool = True) -> tuple[Ordinal, ...]:
         """The in-sync followers that are lost, or have taken nothing for that long."""
-        followers, now_s = self._of_epoch(), self._now_s()
+        followers, now_s = self._epoch.states(), self._now_s()
         return tuple(
             pod
             for pod in self._changelog.log.configuration.in_sync
@@ -271,55 +222,9 @@ class FollowerProgress:
             and ((with_lost and one.lost is not None) or now_s - one.heard_s > timeout_s)
         )
 
-    def is_held_up(self, timeout_s: float) -> bool:
-        """Whether a learner counts that does not catch up: a new epoch ends the wait for it."""
-        followers, now_s = self._of_epoch(), self._now_s()
-        return any(
-            one.needs_copy
-            or one.lost is not None
-            or now_s - one.heard_s > (timeout_s if one.is_greeted else min(timeout_s, _GONE_S))
-            for pod in self._changelog.log.counted
-            if (one := followers.get(pod)) is not None
-        )
-
-    def is_near(self, pod: Ordinal) -> bool:
-        """Whether the pod's learner may count from now on: it took all that it was sent."""
-        follower, log = self._of_epoch().get(pod), self._changelog.log
-        if follower is None or not follower.was_sent_all or pod in self._counted:
-            return False
-        if follower.leaves or not follower.is_greeted:
-            return False
-        held = log.durable.get(pod)  # None before it acknowledged anything in this epoch.
-        if log.configuration.role_of(pod) is not Role.LEARNER or held is None:
-            return False
-        return held >= self._peers.next[pod] and self._now_s() >= follower.rests_until_s
-
-    async def count(self, learner: Ordinal) -> None:
-        """Has the watermark wait for a learner, too; then it may be asked for."""
-        epoch = self._changelog.log.configuration.epoch
-        await self._changelog.count(learner)
-        if self._changelog.log.configuration.epoch == epoch:
-            self._counted[learner] = self._changelog.log.end
-            self._changelog.pins.pop(learner, None)
-
-    def caught_up(self) -> tuple[Ordinal, ...]:
-        """The learners that the operator may take into the in-sync set of this epoch.
-
-        Not one whose pod failed since it said hello: it may come back with another volume.
-        """
-        followers, log = self._of_epoch(), self._changelog.log
-        return tuple(
-            pod
-            for pod, counted_at in sorted(self._counted.items())
-            if followers[pod].is_greeted
-            and followers[pod].lost is None
-            and not followers[pod].needs_copy
-            and active.is_caught_up(log, pod, counted_at)
-        )
-
     def stepped_back(self, pod: Ordinal, result: SteppedBack) -> None:
-        """A pod's replica wants earlier entries; it is lost where it should have them."""
-        if self._of_epoch().get(pod) is None or result.epoch != self._peers.epoch:
+        """A pod's replica asks for earlier entries; it is lost where it acknowledged them."""
+        if self._epoch.states().get(pod) is None or result.epoch != self._epoch.peers.epoch:
             return
         log = self._changelog.log
         if active.lacks_acknowledged(log, pod, result.epoch, result.back):
@@ -327,23 +232,23 @@ class FollowerProgress:
                 pod, f"it ends at entry {result.back.end}, and had acknowledged later ones"
             )
             return
-        self._peers = active.step_back(self._peers, log, pod, result.epoch, result.back)
+        self._epoch.peers = active.step_back(self._epoch.peers, log, pod, result.epoch, result.back)
 
     def refused(self, pod: Ordinal, epoch: Epoch, result: Refused) -> None:
         """A pod's replica took nothing. The caller takes a newer configuration first."""
-        follower = self._of_epoch().get(pod)
-        if follower is not None and epoch == self._peers.epoch:
+        follower = self._epoch.states().get(pod)
+        if follower is not None and epoch == self._epoch.peers.epoch:
             self._refuse(pod, follower, error_of(result.problem))
 
     def failed(self, pod: Ordinal) -> None:
         """A request to the pod has failed: nobody knows which entries arrived."""
-        follower = self._of_epoch().get(pod)
+        follower = self._epoch.states().get(pod)
         if follower is not None:
             follower.is_greeted, follower.rests_until_s = False, float("-inf")
-            self._send_again(pod)
+            self._epoch.send_again(pod)
 
     def _refuse(self, pod: Ordinal, follower: FollowerState, error: StoreError) -> None:
-        self._send_again(pod)
+        self._epoch.send_again(pod)
         pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
         follower.refusals += 1
         follower.not_before_s = self._now_s() + pause_s
@@ -362,24 +267,16 @@ class FollowerProgress:
                 error.message,
             )
 
-    def _send_again(self, pod: Ordinal) -> None:
-        log = self._changelog.log
-        known = log.durable.get(pod)
-        again = active.send_until(log, pod) if known is None else known
-        self._peers = active.sent(self._peers, pod, again)
-
     def _cannot_follow(self, pod: Ordinal, why: str) -> None:
-        """A learner copies the active's database; an in-sync follower has to become one first."""
+        """Has a learner copy the database; an in-sync follower has to become a learner first."""
         log = self._changelog.log
         if log.configuration.role_of(pod) is Role.LEARNER:
-            self._followers[pod].needs_copy = True
-            self._counted.pop(pod, None)
-            self._changelog.log = active.forget(log, pod)
+            self.learners.need_copy(pod)
         else:
             self._lose(pod, why)
 
     def _lose(self, pod: Ordinal, why: str) -> None:
-        follower = self._followers[pod]
+        follower = self._epoch.states()[pod]
         if follower.lost is None:
             _LOG.error(
                 "partition %s: the replica on pod %s has to be made anew: %s",
@@ -392,5 +289,5 @@ class FollowerProgress:
     @property
     def lost(self) -> dict[Ordinal, str]:
         """The followers that have to be made anew, with the reasons."""
-        followers = self._of_epoch()
+        followers = self._epoch.states()
         return {pod: one.lost for pod, one in followers.items() if one.lost is not None}

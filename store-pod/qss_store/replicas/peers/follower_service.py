@@ -71,7 +71,7 @@ class FollowerService:
         return self._now_s() - self._freshness.level_s(log.applied)
 
     def late_s(self) -> float:
-        """As `stale_s`; of a replica that was never level the seconds since it was opened."""
+        """As `stale_s`; where the replica was never level, the seconds since it was opened."""
         return min(self.stale_s(), self._now_s() - self._opened_s)
 
     def take_silence_s(self) -> float | None:
@@ -149,7 +149,7 @@ class FollowerService:
         return found.matched
 
     def released(self, process: str, epoch: Epoch) -> None:
-        """A process holds this epoch, durably: it acts in no earlier one any more."""
+        """Another process holds this epoch durably: from now on it acts in no earlier epoch."""
         held = self._promises[self._partition]
         self._promises[self._partition] = released(held, process, epoch)
 

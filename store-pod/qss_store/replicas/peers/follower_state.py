@@ -17,10 +17,10 @@ class FollowerState:
     is_greeted: bool = False  # Since the last request to its pod that failed.
     lost: str | None = None  # The reason why it has to be made anew.
     needs_copy: bool = False  # This learner lacks entries that the log lacks, or is damaged.
-    copy_again_s: float = float("-inf")  # It is not told again before to copy the database.
+    copy_again_s: float = float("-inf")  # Earlier, no request tells the learner again to copy.
     was_sent_all: bool = False  # The last request had all entries that it may get.
-    heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
-    watermark: Offset = _NOT_YET  # It was told this one.
+    heard_s: float = float("-inf")  # The last acknowledgement, or the epoch's begin.
+    watermark: Offset = _NOT_YET  # The last watermark that was sent.
     answered: Moment | None = None  # The last moment of its clock that it told.
     sent_s: float = float("-inf")
     not_before_s: float = float("-inf")

@@ -1,7 +1,7 @@
 """Keeps in the database that the replicas of a partition have other rows, so that a start knows it.
 
-The alarm of a replica without others is over, and the next replica in sync has to be compared: the
-database keeps that in its place, until all rows were compared.
+The alarm of a replica ends when no other replica is left. The next replica in sync has to be
+compared: the database keeps that mark in the alarm's place, until all rows were compared.
 """
 
 import logging
@@ -19,10 +19,10 @@ _WAITS = b""  # The value where rows wait for a comparison without an alarm.
 
 
 class UnlikeAlarm:
-    """The alarm of one replica. `ReplicaHealth` has it in memory, and says what is waited for."""
+    """The alarm of one replica. `ReplicaHealth` has it in memory, with a comparison that is due."""
 
     def __init__(self, health: ReplicaHealth, engine: Engine) -> None:
-        """Tells `health` what the database keeps; a start writes nothing."""
+        """Gives `health` the alarm that the database keeps; a start writes nothing."""
         self._health = health
         self._engine = engine
         kept = engine.get(META, _UNLIKE)
@@ -30,7 +30,7 @@ class UnlikeAlarm:
         health.unlike = decode(kept, UnlikeRows) if kept else None
 
     def compared(self, unlike: UnlikeRows | None) -> None:
-        """Takes what a comparison found; None where the rows of all replicas are the same."""
+        """Takes the result of a comparison: None where the rows of all replicas are the same."""
         self._health.unlike, self._health.waits_for_comparison = unlike, False
         self._keep()
 

@@ -15,7 +15,7 @@ from qss_store.storage.database_files import translated_os_error
 class CopiedFile:
     """A new file, which grows by whole frames.
 
-    A copy that is cancelled does not know whether a thread still opens the file: what was closed
+    A copy that is cancelled does not know whether a thread still opens the file: a closed file
     stays closed.
     """
 
@@ -66,7 +66,7 @@ class CopiedFile:
             self.close()
 
     def close(self) -> None:
-        """Closes the file once nothing writes it; what is closed already stays so."""
+        """Closes the file once nothing writes it; a closed file stays closed."""
         with self._used:
             self._is_closed = True
             if self._file is not None:

@@ -37,10 +37,10 @@ from qss_store.storage.database_files import (
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE_MAX = 2
-_FILES_AT_ONCE = 2  # One waits for its next part, or for its sync, while the other's bytes come.
+_FILES_AT_ONCE = 2  # One file waits for its next part, or its sync, while the other's bytes come.
 _PART_BYTES_MIN, _PART_BYTES_MAX = 64 * 1024, 8 * 1024 * 1024  # The limits of one request.
 _LATE_MAX_S = 0.5  # So much later than the set rate allows, a copy makes up for it.
-_TRIES = 5  # That bring nothing; what was written stays.
+_TRIES = 5  # Tries in turn that bring no bytes; the bytes of earlier tries stay.
 _RETRY_S = 0.2
 _NO_ROOM_MIN_S, _NO_ROOM_MAX_S = 1.0, 30.0  # Before a copy that has no room is tried again.
 
@@ -174,7 +174,7 @@ class LearnerCopies:
         path: Path,
         check: Callable[[], object],
     ) -> None:
-        """Fetches all files, if they have room beside what the other copies still lack.
+        """Fetches all files, if they have room beside the missing bytes of the other copies.
 
         `check` raises where the copy is of no use any more; it is called before each part.
         """

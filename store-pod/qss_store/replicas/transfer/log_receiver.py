@@ -44,6 +44,7 @@ class LogReceiver:
     async def hello(self, request: HelloRequest) -> HelloAnswer:
         """Takes the epochs of the request; raises WrongStoreError for another store's request."""
         self._check(request.store_id, [one.partition for one in request.configurations])
+        # Each partition has its own log, and a refusal is its answer: all may run at once.
         found = await asyncio.gather(*(self._greet(one) for one in request.configurations))
         return HelloAnswer(tuple(found))
 
@@ -54,6 +55,7 @@ class LogReceiver:
         self._check(request.store_id, [one.partition for one in request.copies])
         for configuration in request.copies:
             self._copies.begin(configuration, request.sender)
+        # As in `hello`; the partitions share one sync.
         found = await asyncio.gather(*(self._take(one, request) for one in request.appends))
         return AppendAnswer(tuple(found))
 

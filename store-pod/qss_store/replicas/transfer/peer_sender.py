@@ -83,7 +83,7 @@ class PeerSender:
                 await asyncio.sleep(_RETRY_S_MAX)
 
     def _replicas(self) -> list[Replica]:
-        """The actives that send to the pod; one whose volume went back has nothing to give."""
+        """The actives that send to the pod, without actives whose volume went back."""
         replicas = list(self._registry.replicas.values())
         return [
             one
@@ -95,7 +95,7 @@ class PeerSender:
         ]
 
     async def _round(self, replicas: Sequence[Replica]) -> bool:
-        """Sends what is due; returns whether anything was."""
+        """Sends the hellos, copies and entries that are due; returns whether any were."""
         ungreeted = [one for one in replicas if one.followers.owes_hello(self._peer)]
         if ungreeted:
             await self._greet(ungreeted[:_GREETED_AT_ONCE])
@@ -103,7 +103,7 @@ class PeerSender:
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)
         sending = [one for one in replicas if one.followers.sends_to(self._peer)]
-        copies = [one for one in sending if one.followers.takes_copy(self._peer)]
+        copies = [one for one in sending if one.followers.learners.takes_copy(self._peer)]
         if appends or copies:
             await self._append(appends, copies)
         return bool(ungreeted or appends or copies)
@@ -194,8 +194,8 @@ class PeerSender:
         for replica, _ in by_partition.values():  # The answer lacks them.
             replica.followers.failed(self._peer)
         for replica, _ in appends:
-            if replica.followers.is_near(self._peer):
-                await replica.followers.count(self._peer)
+            if replica.followers.learners.is_near(self._peer):
+                await replica.followers.learners.count(self._peer)
 
     def _refused(self, replica: Replica, epoch: Epoch, result: Refused) -> None:
         if result.configuration is not None:

@@ -32,7 +32,7 @@ from qss_store.storage.views.read_view import ReadView
 from qss_store.storage.views.row_digest import RowsDigest, digest_next, parts_of
 
 _LOG = logging.getLogger(__name__)
-_TRIES = 5  # One stretch is tried so often: a batch may come before a standby is asked.
+_TRIES = 5  # So often a stretch is tried: a batch may come before a standby is asked.
 _FOUND_AGAIN = 2  # Times that a stretch has to differ.
 
 
@@ -195,7 +195,7 @@ class _Comparison:
         self.has_ended = replica.health.unlike is unlike  # No configuration has ended it meanwhile.
 
     async def tell(self, unlike: UnlikeRows | None) -> None:
-        """Tells the standbys what was found; None where all rows are the same."""
+        """Tells the standbys the result; None where all rows are the same."""
         for pod in [*self._standbys]:
             await self._tell(pod, unlike)
 

@@ -38,7 +38,7 @@ class _Snapshot:
     partition: PartitionId
     learner: Ordinal
     path: Path
-    files: dict[str, int]  # Their sizes, by name.
+    files: dict[str, int]  # The sizes of the files, by name.
     used_s: float
 
 
@@ -94,7 +94,7 @@ class Snapshots:
         return await run_blocking(_files_in, path)
 
     def check_part(self, request: SnapshotPartRequest) -> None:
-        """Refuses what is no part of a file. Raises NotReadyError for a snapshot that is gone."""
+        """Refuses bytes that no file has. Raises NotReadyError for a snapshot that is gone."""
         self._pod.registry.check_message_store(request.store_id)
         held = self._held.get(request.snapshot)
         if held is None:
@@ -146,7 +146,7 @@ class Snapshots:
         held = self._held.get(request.snapshot)
         replica = None if held is None else self._pod.registry.replicas.get(held.partition)
         if held is not None and replica is not None and request.is_installed:
-            replica.followers.installed(held.learner)
+            replica.followers.learners.installed(held.learner)
             self._pod.send_signal.wake()
         await self._delete(request.snapshot)
 
@@ -156,7 +156,7 @@ class Snapshots:
             await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
 
     async def forget_unread(self) -> None:
-        """Deletes what is not read any more: the learner may never come back.
+        """Deletes snapshots that were not read for long: their learners may never come back.
 
         The links keep files that the database has replaced since, on a volume that may fill.
         """
@@ -166,7 +166,7 @@ class Snapshots:
             await self._delete(name)
 
     async def _forget_of(self, partition: PartitionId, learner: Ordinal) -> None:
-        """Deletes the snapshots of a learner that asks again: it got no answer before."""
+        """Deletes a learner's earlier snapshots: the learner asks again, so it lost the answer."""
         asked = (partition, learner)
         old = [name for name, one in self._held.items() if (one.partition, one.learner) == asked]
         for name in old:

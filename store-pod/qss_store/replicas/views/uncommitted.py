@@ -138,7 +138,7 @@ class UncommittedRows:
     async def _make(self) -> None:
         """Places the current staged rows; stops where the state has changed meanwhile."""
         view = self._views.view
-        assert view is not None, "what is not ready has a view"
+        assert view is not None, "only a replica with a view makes uncommitted rows"
         state = self._state(view)
         before = self._made
         if before is None or not state.follows(before.state):
@@ -209,7 +209,7 @@ class UncommittedRows:
             data_generation=self._machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
-            stream_time_before=state.clocks.stream_time,  # That before the batch.
+            stream_time_before=state.clocks.stream_time,  # The stream time before the batch.
             puts_before=before.puts,
             changes={},
             records=chunk.records,

@@ -68,9 +68,9 @@ class AssignmentFile:
             raise DiskFullError(f"the uid cannot be kept on the volume: {error}") from error
 
     def is_of(self, uid: str) -> bool:
-        """Whether the volume is of the resource with this uid; "": nobody said whose pod it is.
+        """Whether the volume is of the resource with this uid; an unknown uid ("") fits any volume.
 
-        A volume of a deleted store with the same name has another one. A store that adopted volumes
+        A volume of a deleted store with the same name has another uid. A store that adopted volumes
         has another id than its resource.
         """
         if not uid or self.assignment is None:

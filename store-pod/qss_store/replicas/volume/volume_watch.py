@@ -33,7 +33,7 @@ _FAILURES_MAX = 30  # And so many that the volume answers with an error.
 
 
 class _Refused(NamedTuple):
-    """A batch or a copy that was refused; it is told until then, on the monotonic clock."""
+    """A refused batch or copy; the report names it until `until_s` of the monotonic clock."""
 
     needed_bytes: int
     until_s: float
@@ -111,7 +111,7 @@ class VolumeWatch:
         return found != self._found
 
     def refused(self, needed_bytes: int) -> None:
-        """A batch was refused: it needs so many bytes beyond the bytes that are kept back."""
+        """Notes a refused batch, which needs so many bytes beyond the pod's reserve."""
         self._refused_batch = _Refused(needed_bytes, self._now_s() + _REFUSED_S)
 
     async def check_copy(self, partition: PartitionId, needed_bytes: int) -> None:
@@ -152,7 +152,7 @@ class VolumeWatch:
         return True
 
     def _forget_expired(self) -> int:
-        """Forgets what was refused long ago; returns the largest of the bytes that it needed."""
+        """Forgets refusals of long ago; returns the largest number of bytes that one needed."""
         now_s, expired = self._now_s(), [0]
         if self._refused_batch.until_s <= now_s:
             expired.append(self._refused_batch.needed_bytes)

@@ -14,7 +14,7 @@ from qss_core.model import (
     StoreSettings,
     WriterEpoch,
 )
-from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.changelog.changelog import Changelog
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
 from qss_store.replication.digest import digest_after

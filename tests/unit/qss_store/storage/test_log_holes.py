@@ -13,7 +13,8 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_store.storage.database_files import check_no_hole
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 
 BLOCK_BYTES = 32 * 1024
 RECORD_BYTES = 24  # Of a batch with one row, whose key has one byte.

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from qss_core.errors import StoreError
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 
 
 def test_files_can_be_opened_again_while_somebody_holds_the_closed_engine(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_store.storage.engine import PassingError
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
-from qss_store.storage.rocksdb_iterators import translated
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.errors import translated
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 
 ROWS = 20_000
 

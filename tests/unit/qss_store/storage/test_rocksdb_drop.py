@@ -12,7 +12,8 @@ import pytest
 from qss_core.errors import DiskFullError, StoreError
 from qss_store.storage.engine import PassingError
 from qss_store.storage.free_space import Room
-from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.rocksdb.database import RocksDbEngine
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
 
 BUDGET = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
 OPTIONS_FAIL_BYTES = 200  # The manifest grows by less, and the file of the options is larger.

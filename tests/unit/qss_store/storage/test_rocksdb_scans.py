@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from rocksdict import Rdict, RdictIter
 
-from qss_store.storage.rocksdb_iterators import backward, forward, newest
+from qss_store.storage.rocksdb.iterators import backward, forward, newest
 
 MIB = 1024 * 1024
 ROWS = [(b"%04d" % number, bytes(10 if number < 100 else MIB)) for number in range(140)]

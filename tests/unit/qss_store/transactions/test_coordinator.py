@@ -27,7 +27,7 @@ from qss_store.transactions.coordinator import (
     WRITERS_MAX,
     Coordinator,
 )
-from qss_store.transactions.writers import ONE_OFF_RETENTION_MS, Writer
+from qss_store.transactions.writers import ONE_OFF_RETENTION_MS, Writer, check_replay
 
 EPOCH = Epoch(7)
 CLOSED_AT_MS = 1000
@@ -165,12 +165,12 @@ def test_nothing_is_decided_while_the_last_decision_is_not_complete(
 def test_a_replay_is_known_by_its_fingerprint(coordinator: Coordinator) -> None:
     decide(coordinator, opened(coordinator, "r1"), 0)
     again = opened(coordinator, "r2")
-    known = coordinator.check_replay(again, 0, "f0", {})
+    known = check_replay(again, 0, "f0", {})
     assert known is not None
     assert known.sequence == 1
-    assert coordinator.check_replay(again, 1, "f1", {}) is None
+    assert check_replay(again, 1, "f1", {}) is None
     with pytest.raises(BatchMismatchError):
-        coordinator.check_replay(again, 0, "other", {})
+        check_replay(again, 0, "other", {})
 
 
 def test_the_deciding_run_may_not_ask_again_with_other_chunks(coordinator: Coordinator) -> None:
@@ -178,11 +178,11 @@ def test_the_deciding_run_may_not_ask_again_with_other_chunks(coordinator: Coord
     decide(coordinator, writer, 0)
     writer = coordinator.writer("job")
     chunks: Chunks = {"0": (ChunkReference(id="1.a.0", records=1, checksum="aa"),)}
-    assert coordinator.check_replay(writer, 0, "f0", {"3": ()}) is not None
+    assert check_replay(writer, 0, "f0", {"3": ()}) is not None
     with pytest.raises(BatchMismatchError, match="two writer names"):
-        coordinator.check_replay(writer, 0, "f0", chunks)
+        check_replay(writer, 0, "f0", chunks)
     # A later run may have planned other tasks: the first commit counts.
-    assert coordinator.check_replay(opened(coordinator, "r2"), 0, "f0", chunks) is not None
+    assert check_replay(opened(coordinator, "r2"), 0, "f0", chunks) is not None
 
 
 def test_a_replay_older_than_what_is_remembered_is_refused(coordinator: Coordinator) -> None:
@@ -190,9 +190,9 @@ def test_a_replay_older_than_what_is_remembered_is_refused(coordinator: Coordina
     for batch in range(FINGERPRINTS_MAX + 1):
         decide(coordinator, writer, batch)
     writer = coordinator.writer("job")
-    assert coordinator.check_replay(writer, 1, "f1", {}) is not None
+    assert check_replay(writer, 1, "f1", {}) is not None
     with pytest.raises(BatchMismatchError):
-        coordinator.check_replay(writer, 0, "f0", {})
+        check_replay(writer, 0, "f0", {})
 
 
 def test_a_closed_run_decides_nothing_more_until_it_opens_anew(coordinator: Coordinator) -> None:

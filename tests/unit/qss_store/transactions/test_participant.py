@@ -91,7 +91,7 @@ def test_only_the_listed_chunks_are_applied_and_the_others_of_the_batch_are_drop
         participant.apply_stage(Offset(offset), 0, stage(chunk))
     plan = applied(participant, commit(1, "1.c.0", "1.a.0"))
     assert plan.payloads == (2, 0), "in the order of the decision"
-    assert participant.staged == {}
+    assert participant.staged.by_id == {}
     assert participant.sequence == 1
 
 
@@ -166,7 +166,7 @@ def test_an_abort_drops_nothing_of_a_younger_run_or_an_earlier_batch(
     participant.apply_abort(
         Abort(writer=WRITER, generation=1, batch=4, writer_epoch=WriterEpoch(1))
     )
-    assert {chunk for _, chunk in participant.staged} == {"1.a.0", "2.a.0"}
+    assert {chunk for _, chunk in participant.staged.by_id} == {"1.a.0", "2.a.0"}
 
 
 def test_a_sweep_drops_just_its_batch_of_its_run(participant: Participant) -> None:
@@ -181,7 +181,7 @@ def test_a_sweep_drops_just_its_batch_of_its_run(participant: Participant) -> No
             only_this_batch=True,
         )
     )
-    assert {chunk for _, chunk in participant.staged} == {"1.b.0", "2.a.0"}
+    assert {chunk for _, chunk in participant.staged.by_id} == {"1.b.0", "2.a.0"}
 
 
 def test_what_was_staged_too_long_ago_is_named_once_a_run_and_batch(

@@ -107,7 +107,7 @@ def test_what_an_abort_drops_is_not_seen_any_more() -> None:
     participant = Participant()
     for name in ("2.a.0", "2.b.0"):
         one = chunk(1, name)
-        participant.staged["w", name] = one
+        participant.staged.by_id["w", name] = one
     participant.apply_abort(Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(2)))
     assert participant.uncommitted().chunks == ()
 

@@ -74,7 +74,7 @@ def commit(epochs: dict[str, Epoch]) -> CommitPartitionsRequest:
 async def test_each_other_pod_gets_one_request_for_its_partitions_in_their_epochs(
     client: ParticipantClient, others: ScriptedPods
 ) -> None:
-    assert await client.ask("prepare", prepare, client.everybody) == {}
+    assert await client.ask("prepare", prepare, client.all_partitions) == {}
     asked = {host: message.epochs for host, _, message in others.asked}
     assert asked == {"1": {"1": 1, "4": 1}, "2": {"2": 1}}
     assert len(others.asked) == 2
@@ -89,7 +89,7 @@ async def test_a_pod_that_does_not_answer_fails_its_partitions_alone(
         raise UnreachableError("pod 1 is down")
 
     others.reply = reply
-    failures = await client.ask("prepare", prepare, client.everybody)
+    failures = await client.ask("prepare", prepare, client.all_partitions)
     assert failures == dict.fromkeys("14", problem_of(UnreachableError("pod 1 is down")))
 
 
@@ -119,7 +119,7 @@ async def test_a_partition_that_an_answer_leaves_out_did_not_answer(
         return PartitionsAnswer(partitions={first: None})
 
     others.reply = reply
-    failures = await client.ask("prepare", prepare, client.everybody)
+    failures = await client.ask("prepare", prepare, client.all_partitions)
     assert {name: problem.code for name, problem in failures.items()} == {"4": "UNREACHABLE"}
 
 
@@ -154,7 +154,7 @@ async def test_the_newest_epoch_is_that_of_any_pod_that_answers_soon(
         return PartitionsAnswer(partitions=nothing, writer_epoch=WriterEpoch(len(nothing) + 6))
 
     others.reply = reply
-    assert await client.newest_epoch(prepare) == 8
+    assert await client.newest_epoch() == 8
     others.reply = never
     async with asyncio.timeout(10):
-        assert await client.newest_epoch(prepare) == 8, "a pod that hangs holds nobody up"
+        assert await client.newest_epoch() == 8, "a pod that hangs holds nobody up"

@@ -6,8 +6,7 @@ from typing import cast
 
 from rocksdict import Rdict, RdictIter, ReadOptions
 
-from qss_core.errors import CorruptionError, DiskFullError, StoreError
-from qss_store.storage.engine import PassingError
+from qss_store.storage.rocksdb.errors import translated
 from qss_store.storage.stretches import (
     FIRST_STRETCH_ROWS,
     STRETCH_BYTES,
@@ -18,22 +17,13 @@ from qss_store.storage.stretches import (
     up_to,
 )
 
-FULL = "the volume is full: free space or make it larger; nothing is lost"
-# Errors that end by themselves: locked files, limits of this process.
-_PASSING = (
-    "/LOCK: ",
-    "Too many open files",
-    "Cannot allocate memory",
-    "Resource temporarily unavailable",
-)
-
 # An iterator reads freed memory if its family was dropped and no reference to it is left.
 Held = tuple[RdictIter, Rdict]
 
 
 def newest(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
-    """As `forward`, and faster, while the family has not changed since the cursor was opened."""
-    _cursor, family = held
+    """As `forward`, and faster, while the family has not changed since the iterator was opened."""
+    _iterator, family = held
     # Opened now, so it sees the present rows.
     rows = cast(Iterator[tuple[bytes, bytes]], family.items(from_key=lower))
     return RowStretches.of(_of_newest(held, rows, lower, upper))
@@ -56,22 +46,22 @@ def _of_newest(
             break
         lower = some.keys[-1] + b"\x00"
         count = min(2 * count, STRETCH_ROWS)
-    # These rows end silently at a damaged block; the cursor checks for one.
+    # These rows end silently at a damaged block; the shared iterator reports the damage.
     yield from _forward(held, lower, upper)
 
 
 def forward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
-    """Rows in order, in stretches; between two stretches another scan may use the cursor."""
+    """Rows in order, in stretches; between two stretches another scan may use the iterator."""
     return RowStretches.of(_forward(held, lower, upper))
 
 
 def _forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[Stretch]:
-    cursor, _family = held
+    iterator, _family = held
     start = lower if lower is not None else b""
     for count in chain((FIRST_STRETCH_ROWS,), repeat(STRETCH_ROWS)):
-        cursor.seek(start)
-        some = _ascending(cursor, upper, count)
-        _check_status(cursor)
+        iterator.seek(start)
+        some = _ascending(iterator, upper, count)
+        _check_status(iterator)
         if some.keys:
             yield some
         if len(some.keys) < count and some.size < STRETCH_BYTES:
@@ -79,18 +69,18 @@ def _forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[S
         start = some.keys[-1] + b"\x00"
 
 
-def _ascending(cursor: RdictIter, upper: bytes | None, count: int) -> Stretch:
+def _ascending(iterator: RdictIter, upper: bytes | None, count: int) -> Stretch:
     keys: list[bytes] = []
     rows: list[bytes] = []
     left = STRETCH_BYTES
-    while len(keys) < count and left > 0 and cursor.valid():
-        key, row = cursor.key(), cursor.value()
+    while len(keys) < count and left > 0 and iterator.valid():
+        key, row = iterator.key(), iterator.value()
         if upper is not None and key >= upper:
             break
         keys.append(key)
         rows.append(row)
         left -= len(key) + len(row)
-        cursor.next()
+        iterator.next()
     return Stretch(keys, rows, STRETCH_BYTES - left)
 
 
@@ -98,10 +88,10 @@ def read_past_cache(family: Rdict, after: bytes | None) -> tuple[bytes | None, i
     """A stretch of rows behind a key: its last key, None at the end, and its bytes."""
     options = ReadOptions()
     options.fill_cache(False)  # type: ignore[call-arg]  # noqa: FBT003 rocksdict's stub lacks it.
-    cursor = family.iter(options)
-    cursor.seek(b"" if after is None else after + b"\x00")
-    some = _ascending(cursor, None, STRETCH_ROWS)
-    _check_status(cursor)
+    iterator = family.iter(options)
+    iterator.seek(b"" if after is None else after + b"\x00")
+    some = _ascending(iterator, None, STRETCH_ROWS)
+    _check_status(iterator)
     return (some.keys[-1], some.size) if some.keys else (None, 0)
 
 
@@ -111,20 +101,20 @@ def backward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretch
 
 
 def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[Stretch]:
-    cursor, _family = held
+    iterator, _family = held
     below = upper  # The next rows have smaller keys; None: all rows.
-    first = _first_from(cursor, lower)
+    first = _first_from(iterator, lower)
     if lower is not None and (first is None or (upper is not None and first >= upper)):
         return
     for count in chain((FIRST_STRETCH_ROWS,), repeat(STRETCH_ROWS)):
         if below is None:
-            cursor.seek_to_last()
+            iterator.seek_to_last()
         else:
-            cursor.seek_for_prev(below)
-            if cursor.valid() and cursor.key() == below:
-                cursor.prev()
-        some = _descending(cursor, first, count)
-        _check_status(cursor)
+            iterator.seek_for_prev(below)
+            if iterator.valid() and iterator.key() == below:
+                iterator.prev()
+        some = _descending(iterator, first, count)
+        _check_status(iterator)
         if some.keys:
             yield some
         is_whole = len(some.keys) < count and some.size < STRETCH_BYTES
@@ -133,22 +123,22 @@ def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[
         below = some.keys[-1]
 
 
-def _descending(cursor: RdictIter, first: bytes | None, count: int) -> Stretch:
+def _descending(iterator: RdictIter, first: bytes | None, count: int) -> Stretch:
     keys: list[bytes] = []
     rows: list[bytes] = []
     left = STRETCH_BYTES
-    while len(keys) < count and left > 0 and cursor.valid():
-        key, row = cursor.key(), cursor.value()
+    while len(keys) < count and left > 0 and iterator.valid():
+        key, row = iterator.key(), iterator.value()
         keys.append(key)
         rows.append(row)
         left -= len(key) + len(row)
         if key == first:
             break
-        cursor.prev()
+        iterator.prev()
     return Stretch(keys, rows, STRETCH_BYTES - left)
 
 
-def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
+def _first_from(iterator: RdictIter, lower: bytes | None) -> bytes | None:
     """The first key of a scan with a lower bound.
 
     A backward scan ends there without looking for a key before it: after a million deleted rows
@@ -156,31 +146,15 @@ def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
     """
     if lower is None:
         return None
-    cursor.seek(lower)
-    _check_status(cursor)
-    key: bytes | None = cursor.key() if cursor.valid() else None
+    iterator.seek(lower)
+    _check_status(iterator)
+    key: bytes | None = iterator.key() if iterator.valid() else None
     return key
 
 
-def _check_status(cursor: RdictIter) -> None:
+def _check_status(iterator: RdictIter) -> None:
     """Raises the iterator's error: a damaged block also ends an iteration."""
     try:
-        cursor.status()
+        iterator.status()
     except Exception as error:
         raise translated(error) from error
-
-
-def translated(error: Exception) -> StoreError:
-    """The StoreError for a RocksDB error, which is a bare exception with a text."""
-    text = str(error)
-    if "No space left" in text or "NoSpace" in text:
-        return DiskFullError(FULL)
-    if "Corruption" in text:
-        return CorruptionError(f"the replica's files are damaged: {text[:200]}")
-    if "previous error" in text:
-        return PassingError("an earlier write failed: the database is being opened again")
-    if "IO error" in text and not any(passing in text for passing in _PASSING):
-        return CorruptionError(f"the replica's files cannot be read or written: {text[:200]}")
-    if "IO error" in text:
-        return PassingError(f"the replica's files cannot be opened now: {text[:200]}")
-    return StoreError(f"RocksDB failed: {text[:200]}")

@@ -1,4 +1,4 @@
-"""The RocksDB engine: a database per replica; block cache and write-buffer budget per pod.
+"""The RocksDB engine: the database of one replica, with its column families.
 
 rocksdict holds the interpreter's lock in `write` and `get`, and releases it in `flush_wal`; the
 caller limits the size of a write. Every open names the options of every family, since an unnamed
@@ -9,22 +9,18 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from pathlib import Path
 
 from rocksdict import (
     BottommostLevelCompaction,
-    Cache,
     Checkpoint,
     ColumnFamily,
     CompactOptions,
     Rdict,
     WriteBatch,
-    WriteBufferManager,
 )
-from rocksdict import Snapshot as RocksSnapshot
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.storage.database_files import (
@@ -33,48 +29,16 @@ from qss_store.storage.database_files import (
     make_directory,
     newest_log,
 )
-from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get, PassingError, SyncedFiles
-from qss_store.storage.free_space import Room, no_room_to_open
-from qss_store.storage.rocksdb_iterators import (
-    Held,
-    backward,
-    forward,
-    newest,
-    read_past_cache,
-    translated,
-)
-from qss_store.storage.rocksdb_options import family_options
+from qss_store.storage.engine import FIXED_FAMILIES, Batch, PassingError, SyncedFiles
+from qss_store.storage.free_space import no_room_to_open
+from qss_store.storage.rocksdb.errors import translated
+from qss_store.storage.rocksdb.family_view import RocksDbFamilyView
+from qss_store.storage.rocksdb.iterators import forward, read_past_cache
+from qss_store.storage.rocksdb.memory_budget import MemoryBudget
+from qss_store.storage.rocksdb.options import family_options
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
-_ROWS_PART = 8  # Of the cache's bytes.
-_MISSING = "key not found"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryBudget:
-    """The memory that all replicas of a pod share, in bytes, and the room on their volume.
-
-    A key that is read again is found in the cache of rows, without a search in blocks.
-    """
-
-    blocks: Cache
-    blocks_bytes: int
-    rows: Cache
-    write_buffers: WriteBufferManager
-    room: Room = field(default_factory=Room)
-
-    @classmethod
-    def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "MemoryBudget":
-        """`cache_bytes` are for blocks and rows together."""
-        rows_bytes = cache_bytes // _ROWS_PART
-        blocks_bytes = cache_bytes - rows_bytes
-        return cls(
-            Cache(blocks_bytes),
-            blocks_bytes,
-            Cache(rows_bytes),
-            WriteBufferManager(write_buffer_bytes, allow_stall=False),
-        )
 
 
 class RocksBatch:
@@ -100,104 +64,6 @@ class RocksBatch:
 
     def delete(self, family: str, key: bytes) -> None:
         self.raw.delete(key, self._handles[family])
-
-
-class RocksDbFamilyView:
-    """A view of one family at one moment.
-
-    rocksdict's snapshots answer `get` as of their moment, but their iterators read the newest
-    state. So scans share one iterator of the family, which fixes the moment when it is opened: at
-    the first scan, or by `pin` before the family is written again. Each scan uses the iterator for
-    a stretch of rows, and seeks to its own place first; only one thread may do so. Until `pin` a
-    forward scan has its own, faster iterator, and uses the shared one only after its last row.
-    """
-
-    def __init__(self, family: Rdict) -> None:
-        self._family: Rdict | None = family
-        self._raw: RocksSnapshot | None = family.snapshot()
-        self._cursor: Held | None = None
-        self._is_newest = True  # Until `pin`: the family has not changed.
-
-    def get(self, key: bytes) -> bytes | None:
-        raw, family = self._raw, self._family
-        assert raw is not None, "the view is closed"
-        if not self._is_newest:
-            return _read((raw, family), key)
-        assert family is not None, "closed with the view"
-        try:  # This is faster, above all for a missing key.
-            newest: bytes | None = family.get(key)
-        except Exception as error:
-            raise translated(error) from error
-        return newest
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys.
-
-        While the family has not changed, one call without a snapshot reads them, twice as fast as a
-        call for each key.
-        """
-        raw = self._raw
-        assert raw is not None, "the view is closed"
-        if self._is_newest:
-            return self._get_newest(keys)
-        values: list[bytes | None] = []
-        for key in keys:
-            try:
-                values.append(raw[key])
-            except Exception as error:
-                if str(error) != _MISSING:
-                    raise translated(error) from error
-                values.append(None)
-        return values
-
-    def _get_newest(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        assert self._family is not None, "the view is closed"
-        try:
-            values: list[bytes | None] = self._family.get([*keys])  # type: ignore[assignment]
-        except Exception as error:
-            raise translated(error) from error
-        return values
-
-    def reader(self) -> Get:
-        """A function that gets rows of this moment, also after `close`."""
-        assert self._raw is not None, "the view is closed"
-        # Keep the family, too: it may be dropped meanwhile.
-        return partial(_read, (self._raw, self._family))
-
-    def pin(self) -> None:
-        """Fixes the view for all later reads."""
-        self._held()
-        self._is_newest = False
-
-    def _held(self) -> "Held":
-        if self._cursor is None:
-            assert self._family is not None, "the view is closed"
-            self._cursor = (self._family.iter(), self._family)
-        return self._cursor
-
-    def scan(
-        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._held()
-        if reverse:
-            return backward(cursor, lower, upper)
-        return (newest if self._is_newest else forward)(cursor, lower, upper)
-
-    def close(self) -> None:
-        """Releases the state; a running scan keeps the iterator."""
-        self._family = None
-        self._raw = None
-        self._cursor = None
-
-
-def _read(held: tuple[RocksSnapshot, Rdict | None], key: bytes) -> bytes | None:
-    try:
-        value: bytes = held[0][key]
-    except Exception as error:
-        if str(error) == _MISSING:
-            return None
-        raise translated(error) from error
-    return value
 
 
 def _check_files(path: Path) -> None:
@@ -342,7 +208,10 @@ class RocksDbEngine:
                 self._db.drop_column_family(family)
             except Exception as error:
                 self._half_dropped.add(family)
-                del rows, handle  # Who keeps the error would keep the files' lock with them.
+                del (
+                    rows,
+                    handle,
+                )  # The error's frames would keep them and the files' lock.
                 raise translated(error) from error
 
     def compact_family(self, family: str, below: bytes) -> None:

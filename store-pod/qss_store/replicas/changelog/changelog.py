@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from msgspec.structs import replace
 from zlib_ng.zlib_ng import crc32
@@ -19,12 +18,12 @@ from qss_core.model import (
     Wire,
 )
 from qss_core.wire.messages import decode, encode
-from qss_store.replicas.changelog_entries import (
+from qss_store.replicas.changelog.retention import ChangelogRetention
+from qss_store.replicas.changelog.stored_entries import (
     delete_entries,
     is_whole,
     payload_size_of,
     put_entry,
-    read_and_noted,
 )
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replication import active
@@ -49,8 +48,6 @@ from qss_store.transactions.commands import (
     payload_checksum_of,
 )
 
-_CUT_AFTER_BYTES = 16 * 1024 * 1024
-_CUT_AT_ONCE_MAX = 500
 _CUT = b"changelog-cut"
 _CUT_DIGEST = b"changelog-cut-digest"  # A key of its own: an older program does not know it.
 _ASKED = b"learners-asked-for"
@@ -135,13 +132,7 @@ class Changelog:
         # Another replica exists, or may have existed, whose lease has to run out first.
         is_alone = len(configuration.replicas) == 1
         self.may_act = not meta or (logs.is_sole(self.log) and (is_alone or self.has_begun))
-        # For each learner that copies: from which entry on all are kept, and until when.
-        self.pins: dict[Ordinal, tuple[Offset, float]] = {}
-        self._bytes_when_cut = 0
-        self.is_cut_owed = False
-        self._due_below = self.log.start  # Entries below are deleted, some at a time.
-        # Entries below are skipped: they have times in the future, from a clock that was ahead.
-        self._examined = self.log.start
+        self.retention = ChangelogRetention(engine, clock, self.log.start)
 
     @property
     def owes_barrier(self) -> bool:
@@ -323,49 +314,21 @@ class Changelog:
     @property
     def is_due_to_cut(self) -> bool:
         """Whether a cut was put off, or enough bytes were appended for another cut."""
-        return self.is_cut_owed or self._bytes_total - self._bytes_when_cut > _CUT_AFTER_BYTES
+        return self.retention.is_due(self._bytes_total)
 
     def cut(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
         """Deletes some entries beyond the retention; returns whether more may be left.
 
         Entries from `open_floor` on stay. While an entry is being applied, the cut is put off.
         """
-        self._bytes_when_cut = self._bytes_total
-        now_s = self._clock.monotonic_s()
-        floors = [first for first, until_s in self.pins.values() if now_s < until_s]
-        open_floor = min(floors if open_floor is None else [*floors, open_floor], default=None)
         if self.log.applied < self.log.watermark:
-            self.is_cut_owed = True
+            self.retention.put_off(self._bytes_total)
             return False
-        self.is_cut_owed = False
-        if self._due_below <= self.log.start:
-            self.is_cut_owed = self._look(settings, open_floor)
-        if self._due_below > self.log.start:
-            self._delete_below(Offset(min(self._due_below, self.log.start + _CUT_AT_ONCE_MAX)))
-            self.is_cut_owed |= self._due_below > self.log.start
-        return self.is_cut_owed
-
-    def _look(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
-        """Finds the offset below which entries are deleted; returns whether to look further."""
-        start = max(self._examined, self.log.start)
-        rows = self.engine.scan(CHANGELOG, lower=encode_offset(start))
-        looked_at: list[logs.Stored] = []
-        now_ms = self._clock.wall_ms()
-        self._due_below = logs.truncation_point(
-            self.log,
-            read_and_noted(islice(rows, _CUT_AT_ONCE_MAX), looked_at),
-            self._bytes_total,
-            open_floor,
-            now_ms,
-            logs.Retention(settings.changelog_retention_ms, settings.changelog_retention_bytes),
-        )
-        is_full = len(looked_at) == _CUT_AT_ONCE_MAX
-        if self._due_below > self.log.start:
-            self._examined = self._due_below
-            return is_full
-        is_undecided = is_full and looked_at[-1].wall_time_ms > now_ms
-        self._examined = Offset(looked_at[-1].offset + 1) if is_undecided else self.log.start
-        return is_undecided
+        point = self.retention.next_cut(self.log, self._bytes_total, settings, open_floor)
+        if point is not None:
+            self._delete_below(point)
+            self.retention.has_cut(point)
+        return self.retention.is_cut_owed
 
     def _delete_below(self, point: Offset) -> None:
         last = self._data(Offset(point - 1))
