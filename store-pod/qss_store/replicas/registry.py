@@ -236,6 +236,16 @@ class Registry:
         active than the copy's, and unless the learner is as it was `before` the copy began: entries
         that it has acknowledged since then are not in the copy, and it may be in sync by now.
         """
+        newest = self.check_source(configuration)
+        if self.copied_over(newest) != before:
+            raise StaleEpochError(f"partition {newest.partition} has taken entries meanwhile")
+        return newest
+
+    def check_source(self, configuration: PartitionConfiguration) -> PartitionConfiguration:
+        """The newest configuration of a partition that is copied from its active.
+
+        Raises StaleEpochError where the partition has another active than the copy's.
+        """
         known = self.configuration(configuration.partition)
         newest = max(known, configuration, key=lambda one: one.epoch)
         if newest.active != configuration.active:
@@ -243,8 +253,6 @@ class Registry:
                 f"partition {newest.partition} has its active on pod {newest.active} now, and the "
                 f"copy is of pod {configuration.active}"
             )
-        if self.copied_over(newest) != before:
-            raise StaleEpochError(f"partition {newest.partition} has taken entries meanwhile")
         return newest
 
     def found_damage(

@@ -105,7 +105,7 @@ class LearnerCopies:
             async with self._slots:
                 before = self._pod.registry.copied_over(configuration)
                 await run_blocking(_begin, path)
-                check = partial(self._pod.registry.check_copied, configuration, before)
+                check = partial(self._pod.registry.check_source, configuration)
                 async with self._snapshot(configuration, source) as snapshot:
                     await self._fetch(partition, source, snapshot.manifest, path, check)
                     is_rebuilt = self._had_entries(partition)
