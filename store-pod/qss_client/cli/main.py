@@ -63,8 +63,9 @@ def register_own(app: Any) -> None:
     from qss_client.cli.top import command as top
 
     readers = (queries, timed, writers, listing, describe, watch, top)
-    for part in (*readers, console, explain, load, completion, interactive):
+    for part in (*readers, console, explain, load, completion):
         part.register(app)
+    interactive.register(app, make_app)
 
 
 def _register_missing(app: Any, part: str, module: str) -> None:

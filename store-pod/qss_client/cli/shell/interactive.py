@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from qss_client.cli.main import make_app
 from qss_client.cli.option_groups import Reaching, reaching
 from qss_client.cli.printing import Output
 from qss_client.cli.program import MissingExtraError, exit_code_of, run_app
@@ -19,33 +18,32 @@ from qss_core.errors import MalformedRequestError
 _BEGINNING = "Tab completes, `help` lists the commands, `exit` or Ctrl-D ends."
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(shell)
+def register(app: typer.Typer, make_app: Callable[[], Any]) -> None:
+    """Adds the command; `make_app` makes the app whose commands the shell runs."""
 
+    @app.command()
+    @reaching
+    def shell(
+        store: Annotated[
+            str | None,
+            typer.Argument(help="commands take this store: get KEY", autocompletion=store_names),
+        ] = None,
+        *,
+        reached: Reaching,
+    ) -> None:
+        """Run commands one after the other, with completion and history: get KEY, scan, watch KEY.
 
-@reaching
-def shell(
-    store: Annotated[
-        str | None,
-        typer.Argument(help="commands take this store: get KEY", autocompletion=store_names),
-    ] = None,
-    *,
-    reached: Reaching,
-) -> None:
-    """Run commands one after the other, with completion and history: get KEY, scan, watch KEY.
-
-    Where the input is no terminal, its lines are run as commands; the exit code is that of the
-    first line that failed.
-    """
-    app = make_app()
-    lines = Lines(typer.main.get_command(app), store, options_of(reached))
-    is_typed = sys.stdin.isatty()
-    read = _prompts(lines, store) if is_typed else (line for line in sys.stdin)
-    code = run_lines(
-        read, lines, lambda arguments: run_app("qss", lambda: lines.command, arguments)
-    )
-    if not is_typed:  # A person has seen the error.
-        raise typer.Exit(code)
+        Where the input is no terminal, its lines are run as commands; the exit code is that of the
+        first line that failed.
+        """
+        lines = Lines(typer.main.get_command(make_app()), store, options_of(reached))
+        is_typed = sys.stdin.isatty()
+        read = _prompts(lines, store) if is_typed else (line for line in sys.stdin)
+        code = run_lines(
+            read, lines, lambda arguments: run_app("qss", lambda: lines.command, arguments)
+        )
+        if not is_typed:  # A person has seen the error.
+            raise typer.Exit(code)
 
 
 def run_lines(read: Iterator[str], lines: Lines, run: Callable[[list[str]], None]) -> int:
