@@ -27,7 +27,7 @@ _SPARK_TYPES = {
 
 
 def check_kind(kind: pa.DataType, serde: str, name: str) -> None:
-    """Refuses conversions that Arrow makes, but a person would not: "5", true, 2.0 as int64."""
+    """Refuses a column that Arrow would convert without a word: "5", true or 2.0 as an int64."""
     if not _fits(kind, serde):
         raise MalformedRequestError(refusal(kind, serde, name))
 
@@ -63,13 +63,13 @@ def _mended(kind: pa.DataType, serde: str, name: str) -> str:
         return _mended_by_cast(serde, wanted, name)
     if item is not kind and not _is_list(item):
         return f'convert its elements, e.g. F.transform("{name}", lambda one: one["..."])'
-    text = f'F.to_json("{name}") a text for a store of string or json'
+    text = f'F.to_json("{name}") makes a text, for a store of string or json'
     if _is_list(item):
         return f'F.explode("{name}") makes a row of each element, and {text}'
     if pa.types.is_map(item):
         return f'F.map_values("{name}") makes an array of its values, and {text}'
     field = item.field(0).name if item.num_fields else "..."
-    return f'F.col("{name}.{field}") takes a field of it, and {text}'
+    return f'F.col("{name}.{field}") takes one field, and {text}'
 
 
 def _mended_by_cast(serde: str, wanted: str, name: str) -> str:

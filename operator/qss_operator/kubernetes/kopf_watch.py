@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import kopf
-from kopf._cogs.structs.credentials import Vault  # kopf.operator takes one, and exports none.
+from kopf._cogs.structs.credentials import Vault  # kopf takes one, and exports none: `~=`.
 
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object

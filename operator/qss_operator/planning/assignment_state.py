@@ -183,7 +183,8 @@ def _unopened(
 ) -> UnknownAssignment | None:
     """Waits for partitions whose configuration neither the status nor the pod's report tells.
 
-    A pod cannot open them, and is an older one. What its volume has may be the newest.
+    A pod of an older version reports a partition that it cannot open without its configuration.
+    That configuration may be the newest one.
     """
     told = [
         f"{report.pod} has partition {lost.partition} and cannot open it: {lost.error}"
@@ -232,13 +233,14 @@ def _stranded(
         f"{listed([_name(observation, pod) for pod in silent])}, which did not answer yet. The "
         "operator waits for the answer"
         if silent
-        else "other pods, which have none that opens. The operator does not send it: correct "
+        else "other pods, which cannot open its data. The operator does not send it: correct "
         "status.assignment, with a pod that holds the data as the active in epoch "
         f"{entry.epoch + 1}"
     )
     return (
-        f"partition {entry.partition}: {listed([_name(observation, pod) for pod in holders])} "
-        f"holds the data, and its configuration of epoch {entry.epoch} is for {others}"
+        f"partition {entry.partition}: its data is on "
+        f"{listed([_name(observation, pod) for pod in holders])}, and its configuration of epoch "
+        f"{entry.epoch} is for {others}"
     )
 
 

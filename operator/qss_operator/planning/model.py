@@ -217,7 +217,7 @@ class PodState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The pods of a store by ordinal; `replicas` is the number that was requested last.
+    """The pods of a store by ordinal; `replicas` is the number of pods that was requested last.
 
     `volume_size` is the size of the largest volume, and None where volumes have no size.
     `findings` are the cluster's own tasks (a growing volume), by condition. `holds_restarts` is the
@@ -317,7 +317,10 @@ class AcceptLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetireReplica:
-    """Have a pod delete a replica: in this epoch it has none, and all that have one know that."""
+    """Have a pod delete a replica, for which the configuration of this epoch has no role.
+
+    All pods with a role in that epoch have taken the configuration.
+    """
 
     ordinal: Ordinal
     store_id: StoreId

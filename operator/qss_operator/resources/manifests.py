@@ -68,7 +68,7 @@ def _documents(file: Path) -> Iterator[Manifest]:
     try:
         size = file.stat().st_size
         if size > _FILE_BYTES_MAX:
-            raise InvalidResourceError(f"{file}: {size} bytes are too many for a manifest")
+            raise InvalidResourceError(f"{file} has {size} bytes: at most {_FILE_BYTES_MAX}")
         documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_StrictLoader))
     except OSError as error:
         raise InvalidResourceError(f"{file}: {error.strerror or error}") from error

@@ -14,10 +14,8 @@ caches the batch, and calls a `store_sink` for each store in turn):
 4. The driver commits the chunks of the tasks that won. `batch_warnings` then tells of dropped rows,
    and of windows that do not start where a reader looks for them.
 
-The pods that a batch finds after a failover are known to the next one: the driver keeps them in its
-run, and a worker of Spark by `batch_steps.run_of`.
-
-`failure_lines` logs a store's error as one line before Spark prints its traces.
+The driver keeps the pods that a batch found after a failover for the next one, and a worker of
+Spark keeps them by `batch_steps.run_of`. `failure_lines` logs a store's error as one line before Spark prints its traces.
 
 The id of the batch and the fingerprint make a repeat harmless: a batch that an earlier run decided
 is not written again, but its plan still runs, since it makes the state of a stateful query. An

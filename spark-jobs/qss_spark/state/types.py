@@ -17,7 +17,7 @@ LONG_DIGITS_MAX = 18  # The most digits of a decimal that is kept as a long.
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A type whose value lies in the row: its bytes there, and as an Arrow type."""
+    """A type of a fixed width: its bytes in a row, and its numpy and Arrow types."""
 
     width: int
     numpy: str
@@ -89,7 +89,9 @@ def fields_of(schema: Any) -> tuple[Field, ...]:
     try:
         return tuple(_field(str(one["name"]), one["type"]) for one in schema["fields"])
     except (KeyError, TypeError) as error:
-        raise CheckpointError("a schema of the state is not that of a struct") from error
+        raise CheckpointError(
+            "a schema of the state is no struct with fields of a name and a type"
+        ) from error
 
 
 def _field(name: str, given: Any) -> Field:
@@ -133,7 +135,7 @@ def unique_names(fields: Sequence[Field]) -> list[str]:
 
 
 def width_of(of: ColumnType) -> int:
-    """The bytes of an element in an array: a place and a size where it lies elsewhere."""
+    """The bytes of an element in an array; 8 for an offset and a size, where the value follows."""
     return FIXED[of].width if isinstance(of, str) and of in FIXED else 8
 
 

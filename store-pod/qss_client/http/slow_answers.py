@@ -27,13 +27,13 @@ class SlowAnswers:
 
     @contextmanager
     def watched(
-        self, whom: str, timeout_s: float, telling: WaitWarnings | None = None
+        self, asked: str, timeout_s: float, telling: WaitWarnings | None = None
     ) -> Iterator[None]:
         """Warns if the block takes long; `telling` has the wait of the whole operation."""
         now_s = time.monotonic()
         thread = threading.get_ident()
         self._awaited[thread] = WarnedWait(
-            telling or WaitWarnings.begun(now_s), whom, now_s + timeout_s
+            telling or WaitWarnings.begun(now_s), asked, now_s + timeout_s
         )
         if self._watcher is None:
             self._start()

@@ -34,16 +34,16 @@ class WaitWarnings:
 
 @dataclass(frozen=True, slots=True)
 class WarnedWait:
-    """A request without an answer yet; whom: the URL that was asked, or the name of a program."""
+    """A request without an answer yet; `asked` is the URL, or the name of a program."""
 
     telling: WaitWarnings
-    whom: str
+    asked: str
     until_s: float
 
     def words(self, now_s: float) -> str:
-        parts = urlsplit(self.whom)
-        whom = f"{parts.scheme}://{parts.netloc}" if parts.netloc else self.whom
+        parts = urlsplit(self.asked)
+        asked = f"{parts.scheme}://{parts.netloc}" if parts.netloc else self.asked
         waited_s = now_s - self.telling.began_s
-        said = f"no answer for {waited_s:.0f} s: waiting for {whom}"
+        said = f"no answer for {waited_s:.0f} s: waiting for {asked}"
         left_s = round(self.until_s - now_s)
         return f"{said} for up to {left_s} s more" if left_s > 0 else said

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from qss_core.errors import BatchInProgressError
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.views.decoded_rows import Batches
+from qss_store.replicas.views.decoded_rows import RecordBatches
 from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Outcome
 
@@ -45,7 +45,7 @@ def append(
     replica: Replica,
     command: Command,
     payload: bytes | memoryview = b"",
-    decoded: Batches = (),
+    decoded: RecordBatches = (),
 ) -> AppendWait:
     """Appends an entry; the same parameters and errors as `Replica.append`."""
     return AppendWait(replica, replica.append(command, payload, decoded))

@@ -22,7 +22,7 @@ from qss_store.replicas.peers.follower_progress import FollowerProgress
 from qss_store.replicas.peers.follower_service import FollowerService
 from qss_store.replicas.peers.unlike_alarm import UnlikeAlarm
 from qss_store.replicas.pod_context import PodContext
-from qss_store.replicas.views.decoded_rows import Batches
+from qss_store.replicas.views.decoded_rows import RecordBatches
 from qss_store.replication import log as logs
 from qss_store.replication.entries import VERSIONS
 from qss_store.replication.hello import Hello
@@ -157,12 +157,12 @@ class Replica:
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether readers would see a state from long before: the log is not applied yet."""
+        """Whether it answers no reads, because readers would see a state from long before."""
         misses_active = self.following.misses_active
         return self._parts.catch_up.lacks_rows(self.log, misses_active=misses_active)
 
     def confirm(self) -> None:
-        """The operator has told this process the replica's configuration."""
+        """Notes that the operator has told this process the replica's configuration."""
         self._parts.catch_up.confirmed()
 
     @property
@@ -180,7 +180,7 @@ class Replica:
     # --- Writing
 
     def append(
-        self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
+        self, command: Command, payload: bytes | memoryview = b"", decoded: RecordBatches = ()
     ) -> "asyncio.Future[Outcome]":
         """Appends an entry; the future gets the outcome when the entry is applied.
 

@@ -52,9 +52,9 @@ def test_the_column_its_type_and_the_cast_are_named(
     [
         (pa.array([["5"]]), "int64", 'F.explode("n") makes a row of each element'),
         (pa.array([[["5"]]]), "list<int64>", 'F.explode("n") makes a row of each element'),
-        (pa.array([[5]]), "string", 'F.to_json("n") a text for a store of string or json'),
-        (pa.array([{"a": 5}]), "int64", 'F.col("n.a") takes a field'),
-        (pa.array([{"a": 5}]), "list<int64>", 'F.col("n.a") takes a field'),
+        (pa.array([[5]]), "string", 'F.to_json("n") makes a text, for a store of string or json'),
+        (pa.array([{"a": 5}]), "int64", 'F.col("n.a") takes one field'),
+        (pa.array([{"a": 5}]), "list<int64>", 'F.col("n.a") takes one field'),
         (pa.array([[("a", 5)]], STRING_MAP), "int64", 'F.map_values("n") makes an array'),
         (pa.array([[{"a": 5}]]), "list<int64>", 'F.transform("n", '),
         (pa.array([[5]]), "list<list<int64>>", 'F.array(F.col("n").cast("array<long>"))'),

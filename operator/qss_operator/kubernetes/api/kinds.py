@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind in one version; the core group is empty."""
+    """One kind in one version; `group` is empty for the core group."""
 
     group: str
     version: str
@@ -21,9 +21,11 @@ class Kind:
     def path(
         self, namespace: str | None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """The path of one object, or of all; without a namespace of all namespaces."""
+        """The path of one object, or of their list: of all namespaces where none is given."""
         assert self.namespaced or namespace is None, f"{self.plural} have no namespace"
-        assert name is None or namespace is not None or not self.namespaced, "which namespace?"
+        assert name is None or namespace is not None or not self.namespaced, (
+            "the path of an object needs its namespace"
+        )
         assert subresource is None or name is not None, "a subresource is one object's"
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace is not None:

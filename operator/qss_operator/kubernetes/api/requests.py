@@ -60,7 +60,7 @@ class Selectors:
 
 
 def get_request(kind: Kind, namespace: str | None, name: str) -> ApiRequest:
-    """Read one object as it is now, not from the API server's cache."""
+    """The request that reads one object as it is now, not from the API server's cache."""
     return ApiRequest(verb="get", kind=kind, namespace=namespace, name=name)
 
 
@@ -71,7 +71,7 @@ def list_request(
     limit: int,
     continue_: str | None,
 ) -> ApiRequest:
-    """Read one page of a list."""
+    """The request that reads one page of a list."""
     query = [("limit", str(limit))]
     if selectors.labels:
         query.append(("labelSelector", selectors.labels))
@@ -83,7 +83,7 @@ def list_request(
 
 
 def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiRequest:
-    """Create an object; only a request with the object's name may be sent again."""
+    """The request that creates an object; with the object's name it may be sent again."""
     name = body.get("metadata", {}).get("name")
     return ApiRequest(
         verb="create",
@@ -99,7 +99,7 @@ def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiReques
 
 
 def token_request(namespace: str, account: str, audience: str, life_s: int) -> ApiRequest:
-    """Request a token of a service account; a repeated request makes another good token."""
+    """The request for a token of a service account; a repeated one makes another good token."""
     return ApiRequest(
         verb="create",
         kind=SERVICE_ACCOUNTS,
@@ -117,7 +117,7 @@ def token_request(namespace: str, account: str, audience: str, life_s: int) -> A
 
 
 def apply_request(kind: Kind, namespace: str | None, body: Object) -> ApiRequest:
-    """Server-side apply: own the fields of the body, and no others."""
+    """The server-side apply that makes the operator own the fields of the body, and no others."""
     metadata = body["metadata"]
     assert "managedFields" not in metadata, "an applied body is written, not read"
     # The server checks the version of an existing object. It would create a deleted object anew,
@@ -138,7 +138,7 @@ def apply_request(kind: Kind, namespace: str | None, body: Object) -> ApiRequest
 def merge_patch_request(
     kind: Kind, namespace: str | None, name: str, patch: Object, subresource: str | None
 ) -> ApiRequest:
-    """Change some fields; a request with a resourceVersion may be sent again."""
+    """The request that changes some fields; with a resourceVersion it may be sent again."""
     return ApiRequest(
         verb="patch",
         kind=kind,
@@ -156,7 +156,7 @@ def merge_patch_request(
 def replace_request(
     kind: Kind, namespace: str | None, name: str, body: Object, subresource: str | None
 ) -> ApiRequest:
-    """Replace the object of the version that the body names."""
+    """The request that replaces the object of the version that the body names."""
     assert _has_version(body), "a replacement without resourceVersion overwrites what others wrote"
     return ApiRequest(
         verb="update",
@@ -181,7 +181,7 @@ def delete_request(
     propagation: str | None,
     grace_period_s: int | None,
 ) -> ApiRequest:
-    """Delete an object; only a request with its uid or version may be sent again.
+    """The request that deletes an object; with its uid or version it may be sent again.
 
     Without them a repeat might delete a new object of the same name.
     """

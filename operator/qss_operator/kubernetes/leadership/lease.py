@@ -157,7 +157,9 @@ class Leadership:
         except (ConflictError, AlreadyExistsError):
             return False  # Another candidate was faster.
         except (StoreError, TimeoutError) as error:
-            self._say_once(f"the lease cannot be asked for: {error or 'no answer in time'}")
+            self._say_once(
+                f"the API server gave no answer about the lease: {error or 'no answer in time'}"
+            )
             return False
 
     async def _try_to_acquire(self) -> bool:
@@ -168,7 +170,7 @@ class Leadership:
         action = decide(self._sighting, lease, self._settings, seen_s)
         match action:
             case WaitForLease():
-                self._say_once(f"{action.holder} leads; this one waits")
+                self._say_once(f"{action.holder} leads; this operator waits")
                 return False
             case MakeLease():
                 body = new_lease(self._settings, utc(self._clock))

@@ -1,4 +1,4 @@
-"""A thread that ends the process after its lease ran out, if the event loop stands still."""
+"""A thread that ends the process where it may not lead any more and its event loop stands still."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _LOST = "ran out while the event loop was blocked"
 
 
 class Watchdog:
-    """Looks at the lease from outside the event loop, while the block runs."""
+    """Looks at the time until which the process may lead, from outside the event loop."""
 
     def __init__(
         self,
@@ -21,7 +21,10 @@ class Watchdog:
         grace_s: float = 1.0,
         interval_s: float = 0.5,
     ) -> None:
-        """`grace_s` is for the event loop to do the same; it must end before the lease does."""
+        """Ends the process `grace_s` after the renew deadline, which the event loop has to itself.
+
+        Deadline and grace together are shorter than the lease.
+        """
         self._held_until_s = held_until_s
         self._clock = clock
         self._on_lost = on_lost

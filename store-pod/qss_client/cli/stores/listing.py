@@ -40,7 +40,8 @@ def stores(*, reached: Reaching) -> None:
     documents = [_document(name, at, timeout_s) for name, at in found]
     print_rows(documents, reached.output, _COLUMNS)
     if not documents:
-        typer.echo(f"no store in {place.state_dir}: `qss up` starts stores", err=True)
+        nothing = f"no store in {place.state_dir}: `qss up` starts stores"
+        typer.echo(nothing if given is None else f"no store at {given}", err=True)
 
 
 def _stores_at(given: str, place: Place, timeout_s: float) -> Iterator[tuple[str, Place]]:

@@ -26,20 +26,15 @@ from qss_store.reads.routing.admission import Reading, read
 from qss_store.reads.scans import replica_reads as local
 from qss_store.runtime.metrics import RequestMetrics
 
-POINT_ROUTE = "/state/stores/{store}/{key}"
-RANGE_ROUTE = "/state/stores/{store}"
+# The paths of the table of routes (`routes`) that are answered here, too.
+_KINDS = ("stores", "windows", "sessions")
+KEY_ROUTES = {kind: f"/state/{kind}/{{store}}/{{key}}" for kind in _KINDS}
+RANGE_ROUTES = {kind: f"/state/{kind}/{{store}}" for kind in _KINDS}
 MANY_ROUTE = "/state/get/{store}"
+_POINT_ROUTE, _RANGE_ROUTE = KEY_ROUTES["stores"], RANGE_ROUTES["stores"]
 
-_GETS = {
-    b"GET /state/stores/": POINT_ROUTE,
-    b"GET /state/windows/": "/state/windows/{store}/{key}",
-    b"GET /state/sessions/": "/state/sessions/{store}/{key}",
-}
-_SCANS = {
-    b"GET /state/stores/": RANGE_ROUTE,
-    b"GET /state/windows/": "/state/windows/{store}",
-    b"GET /state/sessions/": "/state/sessions/{store}",
-}
+_GETS = {b"GET /state/%b/" % kind.encode(): route for kind, route in KEY_ROUTES.items()}
+_SCANS = {b"GET /state/%b/" % kind.encode(): route for kind, route in RANGE_ROUTES.items()}
 _MANY = b"POST /state/get/"
 _WORD_AT = len(b"GET /state/")
 _VERSION = b" HTTP/1.1\r\n"
@@ -166,7 +161,7 @@ class QueryFastPath:
 
     def _found(self, frame: Frame) -> tuple[bytes, bytes] | None:
         """The head of the answer up to its date, and the body."""
-        if frame.route == POINT_ROUTE:
+        if frame.route == _POINT_ROUTE:
             return self._point(frame.target)
         if frame.route == MANY_ROUTE:
             return self._many(frame)
@@ -227,7 +222,7 @@ class QueryFastPath:
         name, asked = store.decode(), query.decode()
         if slash:
             body = self._timed.of_key_at_once(what, name, key.decode(), asked)
-        elif frame.route == RANGE_ROUTE:
+        elif frame.route == _RANGE_ROUTE:
             body = self._scans.at_once(name, asked)
         else:
             body = self._timed.of_keys_at_once(what, name, asked)

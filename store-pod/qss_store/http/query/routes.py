@@ -29,7 +29,7 @@ from qss_store.access.rights import Caller
 from qss_store.http.console.files import get_file, to_page, to_page_for_persons
 from qss_store.http.content_types import ARROW, CSV, JSON, NDJSON, OCTETS
 from qss_store.http.discovery import DiscoveryApi
-from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE
+from qss_store.http.query.fast_path import KEY_ROUTES, MANY_ROUTE, RANGE_ROUTES
 from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.openapi.schemas import ref
 from qss_store.http.query.point import PointApi
@@ -152,7 +152,7 @@ def _of_times(
     described = {**PARAMETERS, **own}
     return (
         Route(
-            path=f"/state/{what}/{{store}}/{{key}}",
+            path=KEY_ROUTES[what],
             caller=Caller.READER,
             handler=lambda api: partial(api.timed.of_key, what),
             operation=Operation(
@@ -170,7 +170,7 @@ def _of_times(
             ),
         ),
         Route(
-            path=f"/state/{what}/{{store}}",
+            path=RANGE_ROUTES[what],
             caller=Caller.READER,
             handler=lambda api: partial(api.timed.of_keys, what),
             operation=Operation(
@@ -186,7 +186,7 @@ def _of_times(
 
 QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
     Route(
-        path=POINT_ROUTE,
+        path=KEY_ROUTES["stores"],
         caller=Caller.READER,
         handler=lambda api: api.points.get,
         operation=Operation(
@@ -198,7 +198,7 @@ QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
         ),
     ),
     Route(
-        path="/state/stores/{store}",
+        path=RANGE_ROUTES["stores"],
         caller=Caller.READER,
         handler=lambda api: api.scans.get,
         operation=Operation(

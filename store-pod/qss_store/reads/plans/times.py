@@ -248,8 +248,8 @@ def _windows(
     _check_keys(keys)
     if first is not None and last is not None and first > last:
         raise RangeReversedError(
-            f"the first time, {first}, lies after the last one, {last}; for the reverse order say "
-            "DESCENDING"
+            f"the first time, {first}, lies after the last one, {last}: exchange the two; for the "
+            "reverse order say DESCENDING"
         )
     return TimedPlan(
         type=StoreType.WINDOW,
@@ -286,6 +286,7 @@ def _sessions(
 def _check_keys(keys: tuple[bytes | None, bytes | None]) -> None:
     if keys[0] is not None and keys[1] is not None and keys[0] > keys[1]:
         raise RangeReversedError(
-            "the first key lies above the last one. Keys are ordered by their serialized bytes "
-            "(negative numbers come after positive ones); for the reverse order say DESCENDING"
+            "the first key lies above the last one: exchange the two. Keys are ordered by their "
+            "serialized bytes (negative numbers come after positive ones); for the reverse order "
+            "say DESCENDING"
         )

@@ -37,7 +37,7 @@ from qss_store.reads.scans.replica_reads import NO_ROWS, SCAN_ROWS_MAX, Chunk
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.heavy_turns import HeavyTurns
 
-_PeerRow = tuple[bytes, bytes | None]  # A JSON line, and its row key where a line told it.
+_PeerRow = tuple[bytes, bytes | None]  # A JSON line, and its row key if the pod sent it, too.
 
 
 @dataclass(frozen=True, slots=True)

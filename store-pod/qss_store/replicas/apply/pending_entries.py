@@ -8,7 +8,7 @@ from qss_core.errors import BatchClosedError, ChunkMismatchError, StoreError
 from qss_core.model import Offset
 from qss_core.wire.messages import PartitionCommit
 from qss_store.replicas.changelog.changelog import Changelog
-from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
+from qss_store.replicas.views.decoded_rows import DecodedEntries, RecordBatches
 from qss_store.transactions.commands import Barrier, Command, Commit, Decide, LoggedCommand, Stage
 from qss_store.transactions.machine import Outcome
 from qss_store.transactions.staged import StagedChunk, is_closed_by
@@ -43,7 +43,7 @@ class PendingEntries:
         self._by_name: dict[Hashable, _Pending] = {}
 
     def append(
-        self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
+        self, command: Command, payload: bytes | memoryview = b"", decoded: RecordBatches = ()
     ) -> "asyncio.Future[Outcome]":
         """Appends an entry after the Barrier of its epoch; the future gets the outcome.
 
@@ -58,7 +58,7 @@ class PendingEntries:
             self._append(Barrier(), b"", ())
 
     def _append(
-        self, command: Command, payload: bytes | memoryview, decoded: Batches
+        self, command: Command, payload: bytes | memoryview, decoded: RecordBatches
     ) -> "asyncio.Future[Outcome]":
         offset, entry = self._changelog.append(command, payload)
         self._recent.keep(offset, decoded)

@@ -50,7 +50,7 @@ class Unopened:
         self.waiting[partition] = error
 
     def expect(self, partition: PartitionId) -> None:
-        """Notes a partition that the pod has not tried to open yet."""
+        """Notes a partition that the pod opens next, and has not failed to open."""
         why = NotReadyError("it is being opened")
         self.waiting.setdefault(partition, why)
         self._expected.add(partition)
@@ -93,7 +93,8 @@ class Unopened:
     def report(self, kept: Iterable[PartitionConfiguration] = ()) -> tuple[LostReplica, ...]:
         """The partitions and reasons for the operator's report.
 
-        A database that does not open tells no configuration, so the operator hears of the `kept`.
+        A database that does not open tells no configuration, so the report has those of `kept`, the
+        assignment on the volume.
         """
         configurations = {one.partition: one for one in kept}
         waiting = {number: error.message for number, error in self.waiting.items()}

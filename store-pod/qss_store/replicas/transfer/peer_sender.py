@@ -83,7 +83,10 @@ class PeerSender:
                 await asyncio.sleep(_RETRY_S_MAX)
 
     def _replicas(self) -> list[Replica]:
-        """The actives that send to the pod, without actives whose volume went back."""
+        """The actives that may send to the pod: not failed, in an epoch in which they may act.
+
+        The data of an active is not the store's where its volume went back.
+        """
         replicas = list(self._registry.replicas.values())
         return [
             one

@@ -10,7 +10,7 @@ from qss_core.model import Offset
 
 _CHUNKS_MIN = 4  # A generation has room for as many of the largest chunks that are kept.
 
-Batches = tuple[pa.RecordBatch, ...]
+RecordBatches = tuple[pa.RecordBatch, ...]
 
 
 class DecodedEntries:
@@ -18,16 +18,16 @@ class DecodedEntries:
         """Keeps the rows of one log in `recent`."""
         self._recent = recent
 
-    def keep(self, offset: Offset, rows: Batches) -> None:
+    def keep(self, offset: Offset, rows: RecordBatches) -> None:
         """Keeps the rows of the entry at `offset` for a while, if there are some."""
         if rows:
             self._recent.keep(self, offset, rows)
 
-    def peek(self, offset: Offset) -> Batches | None:
+    def peek(self, offset: Offset) -> RecordBatches | None:
         """The kept rows of an entry, or None; the rows stay kept."""
         return self._recent.peek(self, offset)
 
-    def take(self, offset: Offset) -> Batches | None:
+    def take(self, offset: Offset) -> RecordBatches | None:
         """The kept rows of an entry, or None; the rows are no longer kept."""
         return self._recent.take(self, offset)
 
@@ -45,8 +45,8 @@ class DecodedRows:
     def __init__(self, bytes_max: int) -> None:
         """`bytes_max` is the size of one generation."""
         self._bytes_max = bytes_max
-        self._young: dict[tuple[object, Offset], Batches] = {}
-        self._old: dict[tuple[object, Offset], Batches] = {}
+        self._young: dict[tuple[object, Offset], RecordBatches] = {}
+        self._old: dict[tuple[object, Offset], RecordBatches] = {}
         self._young_bytes = 0
 
     def admits(self, chunk_bytes: int) -> bool:
@@ -58,16 +58,16 @@ class DecodedRows:
         self._young_bytes += chunk_bytes
         return True
 
-    def keep(self, owner: object, offset: Offset, rows: Batches) -> None:
+    def keep(self, owner: object, offset: Offset, rows: RecordBatches) -> None:
         """Keeps the rows of the entry at `offset` in the log of `owner`, for a while."""
         self._young[owner, offset] = rows
 
-    def peek(self, owner: object, offset: Offset) -> Batches | None:
+    def peek(self, owner: object, offset: Offset) -> RecordBatches | None:
         """The kept rows of an entry, or None; the rows stay kept."""
         key = (owner, offset)
         return self._young.get(key) or self._old.get(key)
 
-    def take(self, owner: object, offset: Offset) -> Batches | None:
+    def take(self, owner: object, offset: Offset) -> RecordBatches | None:
         """The kept rows of an entry, or None; the rows are no longer kept."""
         key = (owner, offset)
         return self._young.pop(key, None) or self._old.pop(key, None)

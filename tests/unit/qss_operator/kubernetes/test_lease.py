@@ -220,7 +220,7 @@ def test_a_missing_permission_is_said_once(caplog: pytest.LogCaptureFixture) -> 
     with pytest.raises(TimeoutError):
         run_in_virtual_time(story())
     assert [record.getMessage() for record in caplog.records].count(
-        "the lease cannot be asked for: FORBIDDEN: may not get leases"
+        "the API server gave no answer about the lease: FORBIDDEN: may not get leases"
     ) == 1
 
 

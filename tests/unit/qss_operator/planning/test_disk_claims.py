@@ -140,7 +140,7 @@ def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody(*, is_made
     found = assess(world.observation())
     assert isinstance(found, KnownAssignment)
     assert list(found.unclear) == [P0]
-    assert "partition 0: word-counts-0 holds the data" in found.unclear[P0]
+    assert "partition 0: its data is on word-counts-0," in found.unclear[P0]
     assert goes_on_around_the_first_partition(world)
 
 

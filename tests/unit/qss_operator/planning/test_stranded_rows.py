@@ -103,7 +103,7 @@ def test_a_standby_without_entries_takes_over_from_no_lost_active_whose_learner_
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
     assert known.partitions == (entry,)
-    assert f"word-counts-{learner} holds the data" in known.unclear[P0]
+    assert f"its data is on word-counts-{learner}," in known.unclear[P0]
 
 
 def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_is_lost() -> None:
@@ -118,7 +118,7 @@ def test_data_of_a_pod_that_was_left_out_is_stranded_where_the_replica_in_sync_i
     world.pods[entry.active].lost = {0: "the write-ahead log has a hole"}
     known = assess(world.observation())
     assert isinstance(known, KnownAssignment)
-    assert f"word-counts-{other} holds the data" in known.unclear[P0]
+    assert f"its data is on word-counts-{other}," in known.unclear[P0]
     assert "with a pod that holds the data as the active in epoch 3" in known.unclear[P0]
     world.resource = replace(world.resource, accept_data_loss="0@2")
     assert not any(isinstance(step, AcceptLoss) for step in plan(world.observation()))
