@@ -11,7 +11,7 @@ lacks a program says which, and nothing runs.
 3. `kills`: what a reader of each finds after the driver was killed in the middle of a batch. Its
    query is the program `query`.
 
-`kafka-streams/` is the peer of the reads, a project of Maven (PEER.md there says how it works);
+`kafka-streams/` is the peer of the reads, a project of Maven (`tests/docs/kafka-streams-peer.md`);
 `kafka` builds and runs it, `data_set` has the rows that both stores hold, and `wrk` the loads.
 `servers` runs Redis and PostgreSQL, and `sinks` has what users write into `foreachBatch` for them.
 `tables` are written to `.bench/peers.md`.
