@@ -117,13 +117,14 @@ class Scan:
             try:
                 source = await early.take(piece, self.budget.rows_left)
                 source = source or await self._open(piece)
-                if isinstance(source, LocalSource) and (
-                    head := self.encoder.begin(source.sequence)
-                ):
-                    yield ScannedRows(piece.partition, head)
+                # With the first rows: another pod waits for them, and asks elsewhere if none come.
+                head = b""
+                if isinstance(source, LocalSource):
+                    head = self.encoder.begin(source.sequence)
                 while (chunk := await source.more()).row_count:
                     self.budget.spend(chunk.row_count, len(chunk.data))
-                    yield ScannedRows(piece.partition, chunk.data)
+                    yield ScannedRows(piece.partition, head + chunk.data)
+                    head = b""
                 ending = source.ending()
                 answer, left = ending.answer, ending.left
             except StoreError as failure:

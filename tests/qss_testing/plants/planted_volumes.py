@@ -23,8 +23,8 @@ VOLUME_PLANTS = (
     Plant.of(
         "a copy of a deposed active is fetched to its end",
         f"{_STORE}/replicas/transfer/learner_copies.py",
-        "                check()\n",
-        "                pass\n",
+        "        await self._pace(size)\n        check()\n",
+        "        await self._pace(size)\n",
         f"{_SNAPSHOTS}::test_a_copy_of_a_deposed_active_is_given_up_between_two_parts",
     ),
     Plant.of(

@@ -7,10 +7,12 @@ needed: `{"sequence": n}`, the state of the rows that follow, and `{"rowKey": ba
 of the row that follows. Pods of versions without that header send rows alone.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from qss_core.errors import MalformedBytesError, StoreError
 from qss_core.formats.timed_keys import (
@@ -34,6 +36,9 @@ from qss_store.reads.plans.keys import ScanPlan, key_of_json
 ROW_KEYS_HEADER = "Queryable-State-Row-Keys"
 # Their JSON always gives their bytes back.
 _EXACT = frozenset({"bytes", "boolean", "int16", "int32", "int64"})
+_FLOATS = {"float32": ">f4", "float64": ">f8"}
+_SHOWN_UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+_SEQUENCE_MAX = 2**64 - 1  # The most that a cursor takes.
 _SUFFIX_BYTES = {
     StoreType.KEY_VALUE: 0,
     StoreType.WINDOW: WINDOW_SUFFIX_BYTES,
@@ -54,9 +59,12 @@ class RowsForPod(NdjsonRows):
         data = super().of_rows(row_keys, rows)
         if _are_given_back(row_keys, self._codec):
             return data
-        return self.of_own_lines(row_keys, data[:-1].split(b"\n"))
+        return self.of_lines([*self._told(row_keys, data[:-1].split(b"\n"))])
 
     def of_own_lines(self, row_keys: Sequence[bytes], lines: Sequence[bytes]) -> bytes:
+        # The look at many row keys knows no index keys.
+        if not isinstance(self._plan, IndexPlan) and _are_given_back(row_keys, self._codec):
+            return self.of_lines(lines)
         return self.of_lines([*self._told(row_keys, lines)])
 
     def begin(self, sequence: StateSequence) -> bytes:
@@ -90,14 +98,19 @@ def _are_given_back(row_keys: Sequence[bytes], codec: Codec) -> bool:
         together = b"".join(keys)
         is_in_one_line = b"\n" not in together and b"\r" not in together
         return is_in_one_line and [*map(bytes.strip, keys)] == [*keys]
+    if codec.key.name == "uuid":
+        return None not in map(_SHOWN_UUID, keys)
+    if codec.key.name in _FLOATS:  # A NaN is shown without its bits.
+        numbers = np.frombuffer(b"".join(keys), _FLOATS[codec.key.name])
+        return len(numbers) == len(keys) and not np.isnan(numbers).any()
     return False
 
 
 # --- Back from a line
 
 
-class _Told(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A line between the rows that another pod sends."""
+class _Told(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """A line between the rows that another pod sends; it has one of the members."""
 
     sequence: StateSequence | None = None
     row_key: bytes | None = None
@@ -126,11 +139,14 @@ class ToldLines:
             told = msgspec.json.decode(line, type=_Told)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _no_row() from error
-        if told.sequence is None and told.row_key is None:
-            raise _no_row()
-        if told.sequence is not None:
-            self.sequence = told.sequence
-        self._next_key = told.row_key
+        # Each comes once, so that lines without rows have an end.
+        match told.sequence, told.row_key:
+            case int(), None if self.sequence is None and 0 <= told.sequence <= _SEQUENCE_MAX:
+                self.sequence = told.sequence
+            case None, bytes() if self._next_key is None:
+                self._next_key = told.row_key
+            case _:
+                raise _no_row()
 
 
 def _no_row() -> MalformedBytesError:

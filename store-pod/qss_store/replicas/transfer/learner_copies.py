@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from qss_core.errors import CorruptionError, DiskFullError, NotReadyError, StoreError
+from qss_core.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotReadyError,
+    StaleEpochError,
+    StoreError,
+)
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_core.wire.replica_reports import CopyReport
 from qss_store.replicas.pod import Pod
@@ -224,12 +230,11 @@ class LearnerCopies:
         try:
             await run_blocking(target.open)
             while target.size < file.size:
-                check()
                 before = target.size
                 try:
-                    await self._fetch_part(source, snapshot, file, target)
-                except (NotReadyError, DiskFullError):
-                    raise  # The snapshot is gone, or there is no space for it.
+                    await self._fetch_part(source, snapshot, file, target, check)
+                except (NotReadyError, DiskFullError, StaleEpochError):
+                    raise  # The snapshot is gone, of no use, or there is no space for it.
                 except StoreError:
                     tries = 1 if target.size > before else tries + 1
                     if tries == _TRIES:
@@ -241,12 +246,18 @@ class LearnerCopies:
             raise
 
     async def _fetch_part(
-        self, source: Ordinal, snapshot: str, file: SnapshotFile, target: CopiedFile
+        self,
+        source: Ordinal,
+        snapshot: str,
+        file: SnapshotFile,
+        target: CopiedFile,
+        check: Callable[[], object],
     ) -> None:
         settings = self._pod.registry.placed().settings
         a_second = max(_PART_BYTES_MIN, settings.snapshot_bytes_per_s)
         size = min(_PART_BYTES_MAX, a_second, file.size - target.size)
         await self._pace(size)
+        check()
         request = SnapshotPartRequest(
             store_id=self._pod.registry.placed().definition.store_id,
             snapshot=snapshot,

@@ -1,5 +1,6 @@
 """A pod finds the row keys of another pod's rows again, and where a broken stream continues."""
 
+import struct
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -76,6 +77,34 @@ def test_keys_that_their_rows_give_back_are_not_told() -> None:
     assert RowsForPod(of, plan).of_rows(keys, rows) == usual
 
 
+@pytest.mark.parametrize(
+    ("serde", "key", "is_told"),
+    [
+        ("string", b"a", False),
+        ("string", b"\xff", True),
+        ("json", b'{"a": 1}', False),
+        ("json", b" 1", True),
+        ("uuid", b"0000000a-0000-0000-0000-000000000001", False),
+        ("uuid", b"0000000A-0000-0000-0000-000000000001", True),
+        ("float64", struct.pack(">d", -0.0), False),
+        ("float64", struct.pack(">d", float("inf")), False),
+        ("float64", b"\x7f\xf8" + bytes(5) + b"\x01", True),
+        ("float32", struct.pack(">f", 0.1), False),
+        ("float32", b"\x7f\xc0\x00\x01", True),
+    ],
+)
+def test_a_row_key_is_told_where_its_row_does_not_give_it_back(
+    serde: str, key: bytes, is_told: bool
+) -> None:
+    of = codec_of(make_definition(key_serde=serde))
+    plan = plan_scan({}, of)
+    encoder, rows = RowsForPod(of, plan), [bytes(8) + b"1"]
+    data = encoder.of_rows([key], rows)
+    assert data.startswith(b'{"rowKey":') is is_told
+    lines = NdjsonRows(of, plan).of_rows([key], rows).splitlines()
+    assert encoder.of_own_lines([key], lines) == data
+
+
 async def test_a_broken_stream_continues_behind_its_last_row_in_no_older_state() -> None:
     of = codec_of(make_definition())
     rows = [b'{"key":"a","value":1}', b'{"key":"b","value":2}']
@@ -110,9 +139,24 @@ async def test_a_broken_stream_without_rows_continues_where_it_began() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"{}", b"nothing", b'{"rowKey":1}', b'{"rowKey":"%"}', b'{"sequence":"a"}', b"\xff"]
+    "line",
+    [
+        b"{}",
+        b"nothing",
+        b'{"rowKey":1}',
+        b'{"rowKey":"%"}',
+        b'{"rowKey":"YQ=="}\n{"rowKey":"YQ=="}',
+        b'{"rowKey":"YQ==","sequence":1}',
+        b'{"sequence":"a"}',
+        b'{"sequence":-1}',
+        b'{"sequence":18446744073709551616}',
+        b'{"sequence":1}\n{"sequence":1}',
+        b'{"partition":1,"end":true,"sequence":7}',
+        b"\xff",
+    ],
 )
 async def test_lines_that_are_nothing_of_it_are_refused(line: bytes) -> None:
-    peer = source(codec_of(make_definition()), [line, b'{"key":"a","value":1}'])
+    answer = [*line.split(b"\n"), b'{"key":"a","value":1}']
+    peer = source(codec_of(make_definition()), answer)
     with pytest.raises(MalformedBytesError, match="lines that are not rows"):
         await peer.more()
