@@ -15,7 +15,8 @@ caches the batch, and calls a `store_sink` for each store in turn):
    and of windows that do not start where a reader looks for them.
 
 The driver keeps the pods that a batch found after a failover for the next one, and a worker of
-Spark keeps them by `batch_steps.run_of`. `failure_lines` logs a store's error as one line before Spark prints its traces.
+Spark keeps them by `batch_steps.run_of`. `failure_lines` logs a store's error as one line before
+Spark prints its traces.
 
 The id of the batch and the fingerprint make a repeat harmless: a batch that an earlier run decided
 is not written again, but its plan still runs, since it makes the state of a stateful query. An
