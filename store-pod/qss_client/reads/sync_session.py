@@ -172,9 +172,9 @@ class Session:
     def _discover(self, retrier: Retrier, reason: StoreError | None = None) -> None:
         """Asks the pods for the store's metadata, one after the other, until one answers.
 
-        Warnings tell of the `reason` for which routes are looked for, if there is one. A pod that
-        is behind has just answered, so nothing silent holds its request up: each pod is asked once,
-        and the request goes on with the routes that are known.
+        Warnings tell the `reason` why the request needs other routes, if there is one. After a
+        NotUpToBoundError each pod is asked once, and the request goes on with the known routes: the
+        pod that was behind has answered, so the request waits for no silent pod.
         """
         is_first = self.state.metadata is None
         is_behind = isinstance(reason, NotUpToBoundError)
