@@ -19,7 +19,7 @@ import pytest
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.writers import delete_writer, list_writers
-from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.copies.state_copy import StateCopy
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.state_follower import StateFollower
 from qss_spark.mirroring.verification import verify

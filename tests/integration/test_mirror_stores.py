@@ -14,9 +14,9 @@ from qss_client.clock import SystemClock
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import Run, Staged, stage
 from qss_core.errors import MalformedRequestError, StaleWriterError
-from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.copies.state_copies import StateCopies
+from qss_spark.mirroring.copies.state_copy import StateCopy
 from qss_spark.mirroring.follow_loop import Teller, follow, looking
-from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.state_follower import StateFollower
 from qss_spark.mirroring.wanted_copies import WantedCopies, read_wanted
@@ -285,9 +285,9 @@ def test_the_runs_of_all_stores_are_kept_open_while_one_gets_a_large_state(
         clock.now_s += 61.0
         return stage(*given)
 
-    monkeypatch.setattr("qss_spark.mirroring.copy_writer.renew", renewed)
-    monkeypatch.setattr("qss_spark.mirroring.copy_writer.stage", staged)
-    monkeypatch.setattr("qss_spark.mirroring.copy_writer.CARRIED_ROWS_BYTES_MAX", -1)
+    monkeypatch.setattr("qss_spark.mirroring.copies.copy_writer.renew", renewed)
+    monkeypatch.setattr("qss_spark.mirroring.copies.copy_writer.stage", staged)
+    monkeypatch.setattr("qss_spark.mirroring.copies.copy_writer.CARRIED_ROWS_BYTES_MAX", -1)
     query.commit(query.batches[0])
     with closing(Copying(query, {part: clusters[part] for part in ("last", "delays")})) as copying:
         steps = StateCopies(copying.checkpoint, copying.copies, clock).step()

@@ -15,7 +15,7 @@ import pytest
 from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import StoreType
-from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.copies.state_copy import StateCopy
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.state_follower import StateFollower
 from qss_spark.mirroring.verification import Verdict, verify

@@ -14,7 +14,7 @@ from qss_client import Store
 from qss_client.http.sync_http import SyncHttp
 from qss_core.model import StoreType
 from qss_spark import mirror
-from qss_spark.mirroring.copy import StateCopy, Written
+from qss_spark.mirroring.copies.state_copy import StateCopy, Written
 from qss_spark.mirroring.state_follower import StateFollower
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until

@@ -6,11 +6,11 @@
    changes of each further batch, by `state`.
 3. `rows` makes rows of a store from keys and values of the state; `stores` makes the resources of
    stores that fit them.
-4. `copy` chooses the next batch, and `copy_writer` writes it under its own number, with the
-   position of the query: a repeat changes nothing, as with `sink`. Where Spark has deleted a batch
-   that is still needed, the copy begins anew with the whole state, which replaces all rows at once.
-5. `follow_loop` goes on with the copies of all stores (`group`), tells each batch, and keeps
-   `metrics`. `driver` does it in a thread of the query's driver.
+4. `copies` chooses the next batch, and writes it under its own number, with the position of the
+   query: a repeat changes nothing, as with `sink`. Where Spark has deleted a batch that is still
+   needed, the copy begins anew with the whole state, which replaces all rows at once.
+5. `follow_loop` goes on with the copies of all stores, tells each batch, and keeps `metrics`.
+   `driver` does it in a thread of the query's driver.
 
 The store keeps the id of the query and the last batch, so a mirror that starts again goes on behind
 it, and a second mirror by the same writer ends the first one; another writer is refused. A batch

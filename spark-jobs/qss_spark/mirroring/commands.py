@@ -22,9 +22,9 @@ from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError
 from qss_core.text import listed
 from qss_core.wire.writer_reports import check_writer_name
-from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.copies.state_copies import StateCopies
+from qss_spark.mirroring.copies.state_copy import StateCopy
 from qss_spark.mirroring.follow_loop import Teller, follow, lag_of, looking, telling
-from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.listing import checkpoints_in, list_states
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.computed_values import ComputedValues

@@ -25,9 +25,9 @@ from qss_core.errors import (
     StoreError,
 )
 from qss_core.wire.writer_reports import check_writer_name
-from qss_spark.mirroring.copy import StateCopy
+from qss_spark.mirroring.copies.state_copies import StateCopies
+from qss_spark.mirroring.copies.state_copy import StateCopy
 from qss_spark.mirroring.follow_loop import Teller, follow, looking
-from qss_spark.mirroring.group import StateCopies
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.mirroring.rows.opaque_buffers import note_of
 from qss_spark.mirroring.state_follower import StateFollower

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Self
 
 from qss_client.clock import Clock, SystemClock
-from qss_spark.mirroring.copy import Written
-from qss_spark.mirroring.group import StateCopies
+from qss_spark.mirroring.copies.state_copies import StateCopies
+from qss_spark.mirroring.copies.state_copy import Written
 from qss_spark.mirroring.metrics import MirrorMetrics
 from qss_spark.state.checkpoint import Checkpoint
 from qss_spark.state.errors import CheckpointError

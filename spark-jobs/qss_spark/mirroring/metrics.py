@@ -5,7 +5,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirroring.copy import Written
+from qss_spark.mirroring.copies.state_copy import Written
 
 _PREFIX = "qss_mirror"
 _LABELS = ("store",)

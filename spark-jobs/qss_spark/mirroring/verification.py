@@ -14,7 +14,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes.registry import Serde, serde_of
 from qss_core.wire.writer_reports import WriterReport
-from qss_spark.mirroring.copy_writer import BEGUN
+from qss_spark.mirroring.copies.copy_writer import BEGUN
 from qss_spark.mirroring.rows.store_rows import StoreRows
 from qss_spark.mirroring.state_follower import StateFollower
 

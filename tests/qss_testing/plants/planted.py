@@ -290,7 +290,7 @@ PLANTS = (
     ),
     Plant.of(
         "the runs of a mirror are closed while a store gets a large state",
-        "spark-jobs/qss_spark/mirroring/group.py",
+        "spark-jobs/qss_spark/mirroring/copies/state_copies.py",
         "            one.meanwhile = self._keep_open\n",
         "            pass\n",
         "tests/integration/test_mirror_stores.py"

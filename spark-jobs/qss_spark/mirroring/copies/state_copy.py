@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from qss_client.addresses import Urls
 from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError
-from qss_spark.mirroring.copy_writer import CopyWriter
+from qss_spark.mirroring.copies.copy_writer import CopyWriter
 from qss_spark.mirroring.state_follower import Changes, MovedStateError, StateFollower
 from qss_spark.sink.positions import read_offsets
 from qss_spark.state.errors import StateGoneError

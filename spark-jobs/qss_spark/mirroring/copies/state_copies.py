@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from qss_client.clock import Clock, SystemClock
-from qss_spark.mirroring.copy import StateCopy, Written
+from qss_spark.mirroring.copies.state_copy import StateCopy, Written
 from qss_spark.state.checkpoint import Checkpoint
 
 _NONE = -1
