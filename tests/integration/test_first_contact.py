@@ -7,11 +7,13 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from aiohttp.resolver import ThreadedResolver
 
-from qss_client import RetryLimits
+from qss_client import AsyncStore, RetryLimits
+from qss_client.http.async_http import AsyncHttp
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import WRITE_LIMITS, discover
 from qss_client.writes.writers import list_writers
@@ -72,11 +74,43 @@ async def test_a_dead_url_is_told_soon_in_one_sentence(connect: Connect) -> None
     )
 
 
-async def test_a_host_that_there_is_not_is_told(connect: Connect) -> None:
+async def test_a_host_that_there_is_not_is_told(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The asynchronous client's limit also ends a look-up, which a busy machine may take long for.
+
+    So its look-up fails at once here.
+    """
+    monkeypatch.setattr(ThreadedResolver, "resolve", _no_such_host)
     client = await connect("http://nobody.invalid:1", "words", limits=SOON)
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UnreachableError, match=r"http://nobody.invalid:1: no such host"):
             await client.get("a")
+
+
+async def test_a_look_up_that_takes_long_is_no_port_that_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ThreadedResolver, "resolve", _never)
+    http = AsyncHttp()
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(UnreachableError, match=r"slow.invalid:1: no answer within 0.2 s"):
+                await http.request("GET", "http://slow.invalid:1", timeout_s=0.2)
+            client = AsyncStore("http://slow.invalid:1", "words", limits=SOON)
+            with pytest.raises(UnreachableError, match="check the URL, and that the store runs"):
+                await client.get("a")
+            await client.close()
+    finally:
+        await http.close()
+
+
+async def _no_such_host(*_: object, **__: object) -> NoReturn:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+async def _never(*_: object, **__: object) -> None:
+    await asyncio.Event().wait()
 
 
 async def test_an_address_that_never_answers_is_told(connect: Connect, silent: str) -> None:

@@ -103,6 +103,7 @@ class AsyncHttp:
     async def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
     ) -> HttpAnswer:
+        began_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
@@ -121,7 +122,9 @@ class AsyncHttp:
             if refused is not None:
                 raise refused from error
             is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-            waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+            took_s = asyncio.get_running_loop().time() - began_s
+            is_early = is_connecting and took_s < _CONNECT_SHARE * timeout_s
+            waited_s = CONNECT_TIMEOUT_S if is_early else timeout_s
             listens = isinstance(error, TimeoutError) and not is_connecting
             raise unreachable(url, error, waited_s, is_connected=listens) from error
         names = {name.lower(): value for name, value in response.headers.items()}
@@ -150,9 +153,13 @@ def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterat
 
 
 def _connecting_within(timeout_s: float) -> aiohttp.ClientTimeout:
-    """Ends the making of a connection before `timeout_s`, so that its error tells that."""
-    connect_s = min(CONNECT_TIMEOUT_S, _CONNECT_SHARE * timeout_s)
-    return aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+    """Ends the making of a connection before `timeout_s`, so that its error tells that.
+
+    `connect` has the look-up of the host's name, too, which may take longer than a connection.
+    """
+    all_s = _CONNECT_SHARE * timeout_s
+    socket_s = min(CONNECT_TIMEOUT_S, all_s)
+    return aiohttp.ClientTimeout(total=None, connect=all_s, sock_connect=socket_s)
 
 
 def _as_given(url: str) -> URL:

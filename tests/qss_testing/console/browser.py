@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS = 15_000
+WAIT_MS = 30_000
 
 
 def launch_options() -> dict[str, Any]:
@@ -40,6 +40,7 @@ class Watched:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The browser, running inside the block."""
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(**launch_options())
         try:
