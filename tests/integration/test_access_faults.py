@@ -28,7 +28,6 @@ def short_cluster(tmp_path: Path) -> Iterator[tuple[PodCluster, Reviewer]]:
         "QSS_ACCESS_POSITIVE_S": "0.5",
         "QSS_ACCESS_NEGATIVE_S": "0.2",
         "QSS_ACCESS_TOKENS_MAX": "4",
-        "QSS_ACCESS_REVIEW_TIMEOUT_S": "0.5",
     }
     with (
         Reviewer(rights()) as reviewer,

@@ -7,6 +7,7 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal
+from qss_store.replicas.peers import follower_progress
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.transfer.row_comparison import RowComparison
 from qss_store.replication.messages import COMPARE_PATH, UNLIKE_PATH
@@ -138,18 +139,23 @@ async def test_a_partition_that_was_left_alone_while_its_pod_was_away_tells_no_a
         assert told_epoch(cluster, 0) is None
 
 
-async def test_a_copy_of_an_active_with_an_alarm_has_none(tmp_path: Path) -> None:
+async def test_a_copy_of_an_active_with_an_alarm_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its rows are those of the active."""
-    async with replicated(tmp_path, pods=3, lease_ms=_LEASE_MS) as cluster:
+    # A learner that answers its active while it is copied refuses the copy.
+    monkeypatch.setattr(follower_progress, "_HEARTBEAT_S_MAX", 3600.0)
+    async with replicated(tmp_path, pods=3, lease_ms=60_000) as cluster:
         await filled(cluster, 0, 1)
         spoil(replica_of(cluster, 1), KEYS[9])
         await compare(cluster)
         await lead(cluster, 0, 3, standbys=[1], learners=[2])
         active = replica_of(cluster, 0)
         await wait_until_async(lambda: 2 in active.followers.learners.caught_up())
-        copies = cluster.pods[2].services.copies
-        copies.begin(active.log.configuration, Ordinal(0))
-        await asyncio.gather(*copies.tasks)
+        copies, before = cluster.pods[2].services.copies, replica_of(cluster, 2)
+        while replica_of(cluster, 2) is before:
+            copies.begin(active.log.configuration, Ordinal(0))
+            await asyncio.gather(*copies.tasks)
         await wait_until_async(lambda: 2 in active.followers.learners.caught_up())
         await restart(cluster, 2)
         assert told_epoch(cluster, 0) == 2

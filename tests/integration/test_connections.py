@@ -216,7 +216,7 @@ def server_context(authority: Authority, directory: Path) -> ssl.SSLContext:
 async def test_connections_that_never_begin_tls_are_counted_and_go(
     start: Start, authority: Authority, tmp_path: Path
 ) -> None:
-    limits = ListenerLimits(handshake_timeout_s=0.5)
+    limits = ListenerLimits(handshake_timeout_s=3.0)
     server = await start(most=6, limits=limits, tls=server_context(authority, tmp_path))
     silent = [await server.connect() for _ in range(12)]
     garbage = await server.connect("127.0.0.2")
@@ -227,16 +227,16 @@ async def test_connections_that_never_begin_tls_are_counted_and_go(
             url = f"https://127.0.0.1:{server.port}/small"
             async with session.get(url, ssl=trust, headers={"Connection": "close"}) as found:
                 assert await found.text() == "small"
-    began = time.monotonic()
-    for reader, _ in silent:
-        assert await asyncio.wait_for(reader.read(), 5) == b""
-    assert time.monotonic() - began < 5
+    async with asyncio.timeout(60):
+        for reader, _ in silent:
+            assert await reader.read() == b""
 
 
 async def test_tls_begins_with_its_first_bytes(
     start: Start, authority: Authority, tmp_path: Path
 ) -> None:
-    server = await start(tls=server_context(authority, tmp_path))
+    limits = ListenerLimits(handshake_timeout_s=300.0)
+    server = await start(limits=limits, tls=server_context(authority, tmp_path))
     before = all_connections()  # Connections of other tests count, too.
     silent = [await server.connect() for _ in range(20)]
     trust = ssl.create_default_context(cafile=str(authority.file))
@@ -246,7 +246,7 @@ async def test_tls_begins_with_its_first_bytes(
             assert await found.text() == "small"
         assert len(all_connections()) == len(before) + 1
     silent[0][1].write_eof()
-    assert await asyncio.wait_for(silent[0][0].read(), 2) == b"", "long before its time is over"
+    assert await asyncio.wait_for(silent[0][0].read(), 60) == b"", "long before its time is over"
 
 
 # --- Heads

@@ -121,7 +121,7 @@ def test_a_pod_that_is_killed_in_the_middle_of_a_migration_goes_on_with_it(tmp_p
             restart(pod)
             assert moved(pod) >= before, "what was moved is moved"
             assert len(migrations_of(pod)) == PARTITIONS
-            writing.result(timeout=60)
+            writing.result(timeout=600)
             check(cluster, written)
         # The change back begins in the middle of the first one.
         change_format(cluster, "Timestamped")

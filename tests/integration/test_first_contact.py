@@ -66,12 +66,19 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
 async def test_a_dead_url_is_told_soon_in_one_sentence(connect: Connect) -> None:
     client = await connect(NOBODY, "words", limits=SOON)
     async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(UnreachableError) as told:
-            await client.get("a")
-    assert told.value.message == (
+        # On a busy machine the last attempt may have too little time for a refusal.
+        while "refused" not in (told := await refusal(client)):
+            pass
+    assert told == (
         "no pod of store words answers (http://127.0.0.1:1: connection refused): "
         "check the URL, and that the store runs"
     )
+
+
+async def refusal(client: AnyClient) -> str:
+    with pytest.raises(UnreachableError) as told:
+        await client.get("a")
+    return told.value.message
 
 
 async def test_a_host_that_there_is_not_is_told(
@@ -153,23 +160,23 @@ def test_a_write_to_a_frozen_pod_says_that_something_listens_there(tmp_path: Pat
 async def test_any_of_several_urls_will_do(
     connect: Connect, cluster: PodCluster, silent: str
 ) -> None:
-    urls = [NOBODY, silent, cluster.url]
+    urls, limits = [NOBODY, silent, cluster.url], RetryLimits(first_contact_s=30.0)
     for given in (urls, ",".join(urls)):
-        client = await connect(given, cluster.store, limits=SOON)
+        client = await connect(given, cluster.store, limits=limits)
         row = await client.get("a")
         assert row is not None
         assert row.value == 1
     http = SyncHttp()
     with closing(http):
-        found = discover(http, urls, cluster.store, SOON)
+        found = discover(http, urls, cluster.store, limits)
         assert found == cluster.metadata
-        assert [one.name for one in list_writers(http, urls, cluster.store, SOON)] == ["test"]
+        assert [one.name for one in list_writers(http, urls, cluster.store, limits)] == ["test"]
 
 
 async def test_what_had_answered_is_waited_for_and_that_is_said(
     connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = RetryLimits(first_contact_s=0.3, tell_after_s=0.3)
+    limits = RetryLimits(tell_after_s=0.3)
     with PodCluster(tmp_path) as pods:
         write_values(pods.url, pods.store, {"a": 1})
         client = await connect(pods.url, pods.store, limits=limits)
@@ -182,9 +189,10 @@ async def test_what_had_answered_is_waited_for_and_that_is_said(
         await asyncio.to_thread(pods.assign, pods.pods[0])
         assert await waiting is None
     # Between two requests, or in the middle of one.
-    between = f"partition 0: {pods.url}: connection refused; asked again for up to 10 s"
-    during = rf"no answer for \d s: waiting for {re.escape(pods.url)} for up to \d s more"
-    assert re.fullmatch(f"{re.escape(between)}|{during}", caplog.records[0].getMessage())
+    url = re.escape(pods.url)
+    between = rf"partition 0: {url}: connection refused; asked again for up to \d+ s"
+    during = rf"no answer for \d s: waiting for {url} for up to \d+ s more"
+    assert re.fullmatch(f"{between}|{during}", caplog.records[0].getMessage())
 
 
 def test_the_words_of_a_run_of_spark_come_before_it_starts() -> None:

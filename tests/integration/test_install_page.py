@@ -42,9 +42,9 @@ class Place:
         # Of what `make dist` makes the commands here need the wheel alone.
         build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory")
         dist = (*build, str(directory / "dist"))
-        subprocess.run(dist, cwd=ROOT, check=True, capture_output=True, timeout=240)
+        subprocess.run(dist, cwd=ROOT, check=True, capture_output=True, timeout=600)
         empty = (UV, "venv", "--quiet", "--python", sys.executable, self.python.parents[1])
-        subprocess.run(empty, check=True, timeout=60)
+        subprocess.run(empty, check=True, timeout=600)
         words = (ROOT / "spark-jobs/examples/words.yaml").read_text()
         (directory / "words.yaml").write_text(words)
         kubectl = self.python.with_name("kubectl")
@@ -65,7 +65,7 @@ class Place:
             env=self._variables,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stderr[-3000:]}"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.kinds import CONFIG_MAPS
 from qss_testing.waiting import wait_until_async
 
-QUICK = RetryLimits(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
+CALM = RetryLimits(try_s=30.0, total_s=60.0, pause_s=0.001, pause_s_max=0.01)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ async def server() -> AsyncIterator[ToyApiServer]:
 @pytest.fixture
 async def api(server: ToyApiServer, tmp_path: Path) -> AsyncIterator[KubernetesApi]:
     kubeconfig = server.write_kubeconfig(tmp_path / "config")
-    async with connect(str(kubeconfig), patience=QUICK) as api:
+    async with connect(str(kubeconfig), patience=CALM) as api:
         yield api
 
 
@@ -53,7 +54,7 @@ async def test_a_token_that_was_replaced_is_read_again(
     document = json.loads(kubeconfig.read_text())
     document["users"][0]["user"] = {"tokenFile": "token"}
     kubeconfig.write_text(json.dumps(document))
-    async with connect(str(kubeconfig), patience=QUICK) as api:
+    async with connect(str(kubeconfig), patience=CALM) as api:
         await api.create(CONFIG_MAPS, "shop", config_map("a"))
         server.token = "newer"
         with pytest.raises(UnauthorizedError):
@@ -90,22 +91,24 @@ async def test_what_is_no_kubeconfig_is_said(tmp_path: Path, text: str) -> None:
 # --- The lease, with real time
 
 
-def lease_settings(identity: str) -> LeaseSettings:
-    return LeaseSettings(
-        namespace="qss",
-        name="operator",
-        identity=identity,
-        duration_s=1.0,
-        renew_deadline_s=0.5,
-        retry_s=0.1,
-        attempt_s=0.2,
-    )
+SHORT = LeaseSettings(
+    namespace="qss",
+    name="operator",
+    identity="one",
+    duration_s=4.0,
+    renew_deadline_s=0.5,
+    retry_s=0.1,
+    attempt_s=0.2,
+)
+LONG = replace(SHORT, duration_s=60.0, renew_deadline_s=30.0, attempt_s=10.0)
 
 
-def leadership(api: KubernetesApi, identity: str, lost: list[str]) -> Leadership:
+def leadership(
+    api: KubernetesApi, identity: str, lost: list[str], settings: LeaseSettings = SHORT
+) -> Leadership:
     return Leadership(
         api,
-        lease_settings(identity),
+        replace(settings, identity=identity),
         clock=api.clock,
         sleep=asyncio.sleep,
         chance=lambda: 0.5,
@@ -115,12 +118,12 @@ def leadership(api: KubernetesApi, identity: str, lost: list[str]) -> Leadership
 
 async def test_a_released_lease_is_taken_at_once(server: ToyApiServer, api: KubernetesApi) -> None:
     lost: list[str] = []
-    async with leadership(api, "one", lost).held():
-        second = leadership(api, "two", lost)
+    async with leadership(api, "one", lost, LONG).held():
+        second = leadership(api, "two", lost, LONG)
         waiting = asyncio.create_task(second.acquire())
         await wait_until_async(lambda: sum(one.method == "GET" for one in server.asked) >= 3)
         assert not second.is_held
-    async with asyncio.timeout(0.6):
+    async with asyncio.timeout(20):  # It would be free after 60 s.
         await waiting
     assert second.is_held
     await second.release()
@@ -140,7 +143,8 @@ async def test_requests_that_hang_lose_the_lease_in_time(
     server.next_hangs("PUT", times=99)
     await first.hold()
     assert lost == ["was not renewed in time"]
-    assert api.clock.monotonic_s() < held_until_s + 0.3
+    free_at_s = held_until_s - SHORT.renew_deadline_s + SHORT.duration_s
+    assert api.clock.monotonic_s() < free_at_s, "before another one may take it"
     assert not first.is_held
     server.forget()
     server.release()

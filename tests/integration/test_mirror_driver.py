@@ -36,7 +36,7 @@ from qss_testing.writers.committed_query import (
 )
 
 KUBERNETES = Path(__file__).parents[2] / "spark-jobs" / "kubernetes"
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_the_command_compares_with_sparks_own_reader(
     checkpoint, cluster = copied(name, part, **definition)
     command = [sys.executable, "-m", "qss_client", "mirror", str(checkpoint), "--part", part]
     asked = [*command, "--url", cluster.url, "--store", cluster.store, "--verify"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=600)
     told = f"words: batch 3: {rows} rows, all as Spark reads them\n"
     assert (done.stdout, done.returncode) == (told, 0), done.stderr
 

@@ -140,7 +140,7 @@ async def test_a_pod_that_stands_still_has_longer_for_a_request_than_for_its_con
         put = partial(http.request, "PUT", url, timeout_s=30.0, connect_timeout_s=0.1)
         asked = asyncio.create_task(asyncio.to_thread(put, body=body))
         await asyncio.sleep(0)  # The thread begins.
-        threading.Event().wait(0.5)  # The pod's event loop stands still.
+        threading.Event().wait(0.2)  # The pod's event loop stands still.
         assert (await asked).status == 200
         assert received == len(body), "it was sent once"
         http.close()

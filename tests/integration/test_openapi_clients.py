@@ -36,7 +36,7 @@ def document(tmp_path: Path) -> Path:
 
 def run(*command: str | Path, at: Path) -> str:
     """The output of a program that has to succeed."""
-    done = subprocess.run(command, cwd=at, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=at, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

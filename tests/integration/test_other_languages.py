@@ -54,7 +54,7 @@ class Client:
             env={**os.environ, **settings},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
 
@@ -85,7 +85,7 @@ def writer(cluster: PodCluster) -> Iterator[Writer]:
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled client of Java: one compiler for all of its processes."""
     target = tmp_path_factory.mktemp("classes")
-    subprocess.run(["javac", "-d", target, CLIENTS / "Reader.java"], check=True, timeout=60)
+    subprocess.run(["javac", "-d", target, CLIENTS / "Reader.java"], check=True, timeout=600)
     return target
 
 
@@ -150,7 +150,7 @@ def test_the_page_prints_what_the_clients_print(cluster: PodCluster, writer: Wri
             env={**os.environ, "URL": cluster.url},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         assert words_of(done.stdout) == words_of(output), command
@@ -224,7 +224,7 @@ def test_a_client_shows_its_token_and_checks_certificates(
         store = tmp_path / "trust"
         entry = ("-importcert", "-noprompt", "-file", authority, "-storepass", "changeit")
         keytool = ("keytool", *entry, "-keystore", store)
-        subprocess.run(keytool, check=True, capture_output=True, timeout=60)
+        subprocess.run(keytool, check=True, capture_output=True, timeout=600)
         option = "-Djavax.net.ssl.trustStore"
         trust["JDK_JAVA_OPTIONS"] = f"{option}={store} {option}Password=changeit"
     checked = client.of(guarded_cluster)

@@ -341,7 +341,7 @@ def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path:
         pod.start()
         pod.kill()
         pod.start()
-        wait_until(lambda: is_served(cluster))
+        wait_until(lambda: is_served(cluster), 300.0)
         with Store(cluster.url, cluster.store) as store:
             assert len([*store.range("R", "R", index="by-origin")]) == 6667
             assert len([*store.range(index="by-origin")]) == 20_000

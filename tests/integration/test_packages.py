@@ -43,7 +43,7 @@ with Store(url, store) as asked:
 """
 
 
-def run(*command: str, timeout_s: float = 240.0) -> str:
+def run(*command: str, timeout_s: float = 600.0) -> str:
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
     )

@@ -5,6 +5,7 @@ All tests share one running cluster. Each reads first what it finds.
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from qss_testing.waiting import wait_until
 pytestmark = pytest.mark.long
 
 WORDS, LETTERS, ASLEEP = StoreName("words"), StoreName("letters"), StoreName("asleep")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 ONE_LINE_UP = "\x1b[1A"
 
 
@@ -210,7 +211,7 @@ def test_standbys_take_over_from_a_frozen_pod_which_goes_on_at_ctrl_c(qss: Qss) 
     out, err = freezing.communicate(timeout=TIMEOUT_S)
     assert freezing.returncode == 130
     assert out.startswith(f"froze words-1 (process {pod.pid}) for 600 s; `qss status words")
-    assert err.startswith("words-1 goes on in 598 s\n")
+    assert re.match(r"words-1 goes on in 59\d s\n", err)
     wait_until(lambda: actives() == {0, 1}, TIMEOUT_S)
     assert qss.pod(1, WORDS) == pod, "the same process goes on"
     done(qss, "standbys", WORDS, "0")

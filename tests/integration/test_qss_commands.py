@@ -95,7 +95,7 @@ def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: 
     hindrance.rmdir()
     wait_until(lambda: qss.ready() == "1/1")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
 
 
 @pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
@@ -221,7 +221,7 @@ def test_up_in_the_foreground_stops_its_pods_when_asked(qss: Qss, number: signal
     said = list(takewhile(lambda line: not line.startswith("Ctrl-C stops"), process.stdout))
     assert "word-counts: Serving: all 6 partitions are served\n" in said
     process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     assert "stopped; the data is kept" in out
     assert qss.living_pods() == []
@@ -232,7 +232,7 @@ def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
     process = qss.start_up()
     wait_until(lambda: qss.assigned() == "6/6")
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     wait_until(lambda: not qss.living_pods())
     table = qss.run("status").out
     assert "Stopped" in table, "nobody runs it, whatever was published last"
@@ -249,7 +249,7 @@ def test_the_tries_of_a_pod_that_cannot_start_are_told_in_one_line(tmp_path: Pat
         wait_until(lambda: tries.exists() and len(tries.read_text().splitlines()) > 4)
     finally:
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
     said = [line for line in out.splitlines() if "the disk is on fire" in line]
     assert len(said) == 1
     assert "word-counts-0 ended with exit code 3, restarting; it said last: " in said[0]
@@ -262,7 +262,7 @@ def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
         "from qss_client.cli.main import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: MISSING_EXTRA: `qss up` needs the module qss_operator")

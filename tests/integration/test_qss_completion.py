@@ -54,7 +54,7 @@ def run(program: list[str], script: str, environment: dict[str, str], directory:
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     assert done.stderr == ""

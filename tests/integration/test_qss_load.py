@@ -89,7 +89,7 @@ def test_a_killed_load_is_continued_and_writes_no_row_twice(
         url = ("--url", cluster.url)
         for commits, when in ((2, "after"), (1, "before")):
             program = [sys.executable, "-c", KILLED, str(commits), when, *given, *url]
-            killed = subprocess.run(program, capture_output=True, timeout=60, check=False)
+            killed = subprocess.run(program, capture_output=True, timeout=600, check=False)
             assert killed.returncode == -signal.SIGKILL, killed.stderr
         qss = Terminal(cluster.url, capsys)
         assert qss.json(*given)["earlierRows"] == 50 * (3 + 1)

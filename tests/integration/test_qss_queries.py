@@ -153,7 +153,7 @@ def test_a_store_or_partition_that_is_not_there_ends_with_3(terminal: Terminal) 
 
 def test_what_is_not_available_now_ends_with_4(terminal: Terminal) -> None:
     ahead = encode_token(Position.of({"in": {0: 6}}))
-    waiting = ("--timeout", "0.2", "--position-bound")
+    waiting = ("--timeout", "2", "--position-bound")
     assert "NOT_UP_TO_BOUND" in terminal.refused(4, "get", "words", "a1", *waiting, ahead)
     bound = '{"in": {"0": 6}}'
     assert "NOT_UP_TO_BOUND" in terminal.refused(4, "scan", "words", *waiting, bound)
@@ -176,10 +176,10 @@ def test_times_are_shown_as_they_are_asked_for(terminal: Terminal) -> None:
 
 
 def test_version_and_help() -> None:
-    out, _ = qss("--version").communicate(timeout=60)
+    out, _ = qss("--version").communicate(timeout=600)
     assert out == f"qss {version('queryable-state')}\n"
     for command in (("-h",), ("get", "-h")):
-        out, _ = qss(*command).communicate(timeout=60)
+        out, _ = qss(*command).communicate(timeout=600)
         assert "Usage: qss" in out
 
 
@@ -194,7 +194,7 @@ def qss(*arguments: str, **environment: str) -> "subprocess.Popen[str]":
 
 
 def test_the_url_may_be_in_the_environment(odd_words: PodCluster) -> None:
-    out, err = qss(*QUERY, QSS_URL=odd_words.url).communicate(timeout=60)
+    out, err = qss(*QUERY, QSS_URL=odd_words.url).communicate(timeout=600)
     assert json.loads(out)[0]["result"]["value"] == {"n": 1}, err
 
 
@@ -209,7 +209,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path, output: s
         process.stdout.close()
         said = process.stderr.read()
         process.stderr.close()
-        assert process.wait(timeout=60) in (0, 1)
+        assert process.wait(timeout=600) in (0, 1)
         assert said == ""
 
 
@@ -221,7 +221,7 @@ def test_an_output_that_cannot_be_written_is_a_failure(odd_words: PodCluster) ->
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
     assert done.returncode == 1
     assert done.stderr == "error: [Errno 28] No space left on device\n"
@@ -253,7 +253,7 @@ def test_a_locale_without_a_letter_shows_its_escape(odd_words: PodCluster) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u00e4    true" in done.stdout

@@ -36,7 +36,7 @@ def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(odd_words: PodClus
             with suppress(OSError):  # A terminal ends in this way.
                 while part := output.read(65536):
                     text += part
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
         return text.decode().splitlines()
 
     heading, row = said("get", "words", "b1")

@@ -130,7 +130,7 @@ def test_watch_prints_rows_as_they_are_committed_until_it_is_interrupted(
         third = json.loads(lines.readline())
         process.send_signal(signal.SIGINT)
         rest = lines.read()
-    assert (process.wait(timeout=60), rest) == (130, "")
+    assert (process.wait(timeout=600), rest) == (130, "")
     seen_at = [one.pop("seenAt") for one in (first, second, third)]
     assert seen_at == sorted(seen_at)
     assert [first, second, third] == [

@@ -15,6 +15,7 @@ from qss_core.model import Ordinal, PartitionId, PodName, StoreId, StoreName
 from qss_core.wire.losses import LostReplica
 from qss_core.wire.messages import Problem, encode
 from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator import http_pods
 from qss_operator.http_pods import HttpPods
 from qss_operator.pod_answers import REPORT_BYTES_MAX, STORE_BYTES_MAX, TEXT_CHARS_MAX
 from qss_testing.fakes.strange_pods import Handler, address_of, pod_that
@@ -45,6 +46,12 @@ def always(answer: bytes, status: int = 200, **headers: str) -> Handler:
 def packed_zeros(mebibytes: int) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return b"".join(packer.compress(bytes(MIB)) for _ in range(mebibytes)) + packer.flush()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods and operator share an event loop here, and a busy machine."""
+    monkeypatch.setattr(http_pods, "_REPORT_TIMEOUT_S", 60.0)
 
 
 def peak_bytes() -> int:

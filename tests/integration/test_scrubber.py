@@ -11,6 +11,7 @@ import pytest
 from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import Ordinal, PartitionId, StoreSettings
 from qss_store.replicas.apply.replica_health import ReplicaHealth
+from qss_store.replicas.peers import follower_progress
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.scrubber import Scrubber
 from qss_store.runtime.settings import Settings
@@ -164,7 +165,11 @@ async def test_a_pass_that_ended_in_the_future_does_not_count(tmp_path: Path) ->
         assert health(cluster).damage is None
 
 
-async def test_nobody_has_read_the_rows_of_a_new_copy(tmp_path: Path) -> None:
+async def test_nobody_has_read_the_rows_of_a_new_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A learner that answers its active while it is copied refuses the copy.
+    monkeypatch.setattr(follower_progress, "_HEARTBEAT_S_MAX", 3600.0)
     async with write_cluster(
         tmp_path, pods=2, partitions=1, limits=StoreSettings(), open_engine=open_rocksdb()
     ) as cluster:

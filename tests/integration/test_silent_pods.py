@@ -78,5 +78,6 @@ async def test_a_client_warns_while_a_request_hangs(
         caplog.clear()
         with pytest.raises(UnreachableError, match=r"^UNREACHABLE: partition 1: http://"):
             await client.get(THEIRS, ReadOptions(timeout_s=0.5))
-    told = f"waiting for {cluster.pods[1].query} for up to 2 s more"
-    assert caplog.records[0].getMessage().endswith(told)
+    told = rf"waiting for {cluster.pods[1].query} (for up to [12] s more|now)"
+    said = [record.getMessage() for record in caplog.records]
+    assert [one for one in said if re.search(told, one)], said

@@ -60,7 +60,7 @@ def said(program: str, *arguments: str) -> list[str]:
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 1

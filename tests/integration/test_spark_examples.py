@@ -89,7 +89,7 @@ class Service:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
 
@@ -133,7 +133,7 @@ def test_the_store_of_the_compose_file_the_job_and_the_notebook_run(service: Ser
 def test_the_compose_file_keeps_the_schema_of_the_specification() -> None:
     program = str(PROGRAMS / "check-jsonschema")
     command = (program, "--builtin-schema", "vendor.compose-spec", FOLDER / "compose.yaml")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout
 
 

@@ -124,7 +124,7 @@ def run_without_java(directory: Path, program: Path, *arguments: str) -> list[st
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()

@@ -9,6 +9,7 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_core.model import Ordinal, PartitionId, Sequence, StoreSettings
 from qss_core.wire.losses import BatchesHeld
+from qss_store.replicas.peers import follower_progress
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.engine import CHANGELOG
 from qss_store.transactions.commands import AcceptLoss
@@ -88,20 +89,22 @@ async def test_a_replica_that_failed_by_a_bug_is_made_anew_from_the_next_active(
         assert rows_of(active) == ROWS[0]
 
 
-async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(tmp_path: Path) -> None:
+async def test_a_copy_of_a_damaged_active_is_damaged_too_and_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A copy of it is better than none; it is made anew once an active has no damage."""
-    async with replicated(tmp_path, lease_ms=_SHORT_LEASE_MS, pods=3) as cluster:
+    # A learner that answers its active while it is copied refuses the copy.
+    monkeypatch.setattr(follower_progress, "_HEARTBEAT_S_MAX", 3600.0)
+    async with replicated(tmp_path, lease_ms=_LONG_LEASE_MS, pods=3) as cluster:
         await filled(cluster)
         cluster.pods[0].pod.registry.found_damage(PartitionId(0), CorruptionError("a block"))
         await cluster.assign([configuration(0, 0, epoch=3, standbys=[1], learners=[2])])
         active = replica_of(cluster, 0)
         await wait_until_async(lambda: active.followers.learners.caught_up() == (2,))
         copies, before = cluster.pods[2].services.copies, replica_of(cluster, 2)
-        for _ in range(20):  # A learner that answers its active meanwhile refuses the copy.
+        while replica_of(cluster, 2) is before:
             copies.begin(active.log.configuration, Ordinal(0))
             await asyncio.gather(*copies.tasks)
-            if replica_of(cluster, 2) is not before:
-                break
         await wait_until_async(lambda: active.followers.learners.caught_up() == (2,))
         copied = replica_of(cluster, 2)
         assert copied.health.damage is not None
@@ -202,8 +205,10 @@ async def test_a_slow_sync_of_one_epoch_stops_no_heartbeat_of_the_pod(
             await cluster.assign([configuration(0, 0, epoch=3, standbys=[1]), both[1]])
             before = other.followers.sent_s(Ordinal(1))
             await wait_until_async(lambda: other.followers.sent_s(Ordinal(1)) > before + 2.0)
-            assert other.acting.silent_followers(other.apply_loop.replica_timeout_s) == ()
-            assert other.acting.is_acting
+            silent_s = other.apply_loop.replica_timeout_s
+            await wait_until_async(
+                lambda: other.acting.is_acting and other.acting.silent_followers(silent_s) == ()
+            )
         finally:
             goes_on.set()
 

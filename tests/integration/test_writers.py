@@ -35,7 +35,7 @@ def clock() -> SetClock:
 
 @pytest.fixture
 async def cluster(tmp_path: Path, clock: SetClock) -> AsyncIterator[WriteCluster]:
-    settings = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, writer_alive_s=ALIVE_S)
+    settings = Settings(finish_timeout_s=30.0, peer_timeout_s=30.0, writer_alive_s=ALIVE_S)
     async with write_cluster(
         tmp_path, settings=settings, clock=clock, open_engine=open_rocksdb()
     ) as cluster:

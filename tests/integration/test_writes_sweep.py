@@ -22,7 +22,7 @@ from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide,
 from qss_testing.waiting import turns_until, wait_until_async
 
 TIMEOUT_S = 10.0
-SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)
+SETTINGS = Settings(finish_timeout_s=30.0, peer_timeout_s=30.0, open_batch_timeout_s=TIMEOUT_S)
 A, B = {b"k": b"a"}, {b"k": b"b"}
 
 

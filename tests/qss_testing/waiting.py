@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 _POLL_S = 0.02
 
 
-def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
+def wait_until(condition: Callable[[], Value | None], timeout_s: float = 100.0) -> Value:
     """The first true value of a condition; AssertionError after the deadline."""
     deadline_s = time.monotonic() + timeout_s
     while True:
@@ -21,7 +21,9 @@ def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -
         time.sleep(_POLL_S)  # noqa: TID251 a process is asked again; it does not tell.
 
 
-async def wait_until_async(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
+async def wait_until_async(
+    condition: Callable[[], Value | None], timeout_s: float = 100.0
+) -> Value:
     """As `wait_until`, on the event loop."""
     deadline_s = time.monotonic() + timeout_s
     while True:

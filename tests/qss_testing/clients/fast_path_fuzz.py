@@ -22,7 +22,7 @@ from aiohttp import web
 from qss_testing.clients.fast_path_requests import Plan, Request
 from qss_testing.pods.ports import port_of
 
-_DEADLINE_S = 10
+_DEADLINE_S = 120
 # struct tcp_info of Linux, up to tcpi_bytes_received.
 _RECEIVED = Struct("=Q")
 _RECEIVED_AT = 128

@@ -1,13 +1,16 @@
 """A plain HTTP client for tests: unchanged paths, complete answers."""
 
+import asyncio
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from yarl import URL
+
+from qss_core.errors import NotReadyError
 
 NDJSON = "application/x-ndjson"
 _LARGE_BYTES = 1024 * 1024  # aiohttp warns of larger bodies in one piece.
@@ -80,3 +83,15 @@ class Api:
     async def query(self, query: dict[str, Any], **members: Any) -> Any:
         """The successful answer to an IQv2 request."""
         return (await self.post("/state/query/words", {"query": query, **members})).json()
+
+
+async def once_led(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """An answer of a store whose actives may act.
+
+    A short lease runs out while a busy machine does something else; it is renewed soon.
+    """
+    for _ in range(100):
+        if NotReadyError.code.encode() not in (answer := await ask()).body:
+            return answer
+        await asyncio.sleep(0.1)
+    return answer

@@ -18,7 +18,7 @@ from qss_testing.clients.forked_command import run_forked
 FAKE_POD = (sys.executable, "-P", str(Path(__file__).parents[1] / "fakes" / "fake_pod.py"))
 REAL_POD = (sys.executable, "-m", "qss_store")
 STORE = StoreName("word-counts")
-_RUN_S = 120.0
+_RUN_S = 300.0
 
 
 def manifest(name: str = STORE, annotations: Any = None, **spec: Any) -> str:
@@ -79,7 +79,7 @@ class Qss:
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
-    def up(self, *manifests: str, timeout_s: float = 30.0) -> Finished:
+    def up(self, *manifests: str, timeout_s: float = 150.0) -> Finished:
         file = self.write(*manifests or (manifest(),))
         return self.run("up", str(file), "--detach", "--timeout", str(timeout_s), *self._pods())
 

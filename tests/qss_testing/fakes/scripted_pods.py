@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +32,8 @@ from qss_testing.faults.faulty_cluster import STORE, make_assignment
 Answer = TypeVar("Answer")
 Message = Any
 Reply = Callable[[Message], Awaitable[PartitionsAnswer]]
-QUICK = Settings(finish_timeout_s=0.2, peer_timeout_s=2.0, compare_timeout_s=0.1)
+PATIENT = Settings(finish_timeout_s=30.0, peer_timeout_s=2.0, compare_timeout_s=0.1)
+QUICK = replace(PATIENT, finish_timeout_s=0.2)  # For a batch that does not end.
 
 
 class ScriptedPods:
@@ -98,6 +100,7 @@ async def pod_among(
     ordinal: int = 0,
     pods: int = 2,
     partitions: int = 4,
+    settings: Settings = PATIENT,
 ) -> AsyncIterator[PodServices]:
     """A real pod of a store whose partition p is active on pod p modulo `pods`."""
     config = PodConfig(
@@ -105,7 +108,7 @@ async def pod_among(
         ordinal=Ordinal(ordinal),
         directory=directory,
         incarnation="process",
-        settings=QUICK,
+        settings=settings,
     )
     services = build_pod(config, others, SystemClock(), open_engine)
     try:

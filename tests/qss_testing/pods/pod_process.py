@@ -35,7 +35,7 @@ from qss_testing.pods.pod_forge import ForkedPod, forge
 from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 100.0
 
 
 class PodProcess:
@@ -110,7 +110,7 @@ class PodProcess:
         http = self.as_operator()
         try:
             url = f"{self.internal}/control/replicas"
-            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=5.0)
+            answer = http.request("GET", url, headers={**OWN_VERSION}, timeout_s=30.0)
             return decode(answer.body, ReplicasReport)
         except StoreError:
             return None
@@ -146,7 +146,7 @@ class PodProcess:
         """Ends the process with SIGTERM; returns its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=100)
         self.process = None
         return code
 

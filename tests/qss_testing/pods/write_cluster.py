@@ -1,9 +1,15 @@
 """A store in one process with internal and ops ports, and a plain writer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -43,13 +49,14 @@ from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.pod_services import PodServices, build_pod
 from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
-from qss_testing.clients.http import Answer, Api
+from qss_testing.clients.http import Answer, Api, once_led
 from qss_testing.pods.ports import PortsByOrdinal, port_of
 from qss_testing.pods.stores import configuration, make_definition, open_memory, open_rocksdb
 from qss_testing.waiting import wait_until_async
 
 Rows = Mapping[bytes, bytes | None]
-SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, compare_timeout_s=0.5)
+SETTINGS = Settings(finish_timeout_s=30.0, peer_timeout_s=30.0, compare_timeout_s=0.5)
+_COMPARED_S = 30.0  # While all other pods run, a pod that starts waits for their answers.
 HOST = "127.0.0.1"
 
 
@@ -87,6 +94,8 @@ class WriteCluster:
     async def start_pod(self, ordinal: int) -> WritePod:
         """Starts a pod on its volume, or restarts it on its old port."""
         volume = self.volume / str(ordinal)
+        is_last = {*self.ports} <= {*self.pods, ordinal}
+        compare_s = _COMPARED_S if is_last else self.settings.compare_timeout_s
         stack = AsyncExitStack()
         peers = await stack.enter_async_context(PeerSession())
         config = PodConfig(
@@ -94,7 +103,7 @@ class WriteCluster:
             ordinal=Ordinal(ordinal),
             directory=volume,
             incarnation=f"{ordinal}-{next(self.starts)}",
-            settings=self.settings,
+            settings=replace(self.settings, compare_timeout_s=compare_s),
         )
         services = build_pod(config, Peers(peers), self.clock, self.open_engine)
         pod, coordination, comparison = services.pod, services.coordinator, services.comparison
@@ -113,9 +122,7 @@ class WriteCluster:
             coordination,
             services.sweeper,
             comparison,
-            front,
-            back,
-            stack,
+            *(front, back, stack),
         )
         self.pods[ordinal] = held
         await pod.start(compares=True)
@@ -278,7 +285,8 @@ class Writer:
 
     async def epoch(self, run: str = "run-1", query: str = "query", **members: Any) -> int:
         """The writer epoch of a successful open."""
-        epoch: int = (await self.open(run, query, **members)).json()["writerEpoch"]
+        answer = await once_led(lambda: self.open(run, query, **members))
+        epoch: int = answer.json()["writerEpoch"]
         return epoch
 
     async def put(
@@ -291,8 +299,8 @@ class Writer:
         self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows], generation: int = 1
     ) -> Chunks:
         """Stages rows, which must succeed; returns the references for a commit."""
-        parameters = f"generation={generation}"
-        answer = await self.put(epoch, batch, chunk, chunk_of(rows), parameters=parameters)
+        parameters, body = f"generation={generation}", chunk_of(rows)
+        answer = await once_led(lambda: self.put(epoch, batch, chunk, body, parameters=parameters))
         results = answer.json()["partitions"]
         assert all(one["failure"] is None for one in results.values()), results
         return {p: [reference_of(chunk, p, of_it)] for p, of_it in rows.items()}
@@ -359,11 +367,7 @@ async def replicated_in(
     """As `replicated`, in engines of the test."""
     settings = StoreSettings(**limits)
     async with write_cluster(
-        tmp_path,
-        pods=pods,
-        partitions=1,
-        limits=settings,
-        open_engine=open_engine,
+        tmp_path, pods=pods, partitions=1, limits=settings, open_engine=open_engine
     ) as cluster:
         await cluster.assign([configuration(0, 0, standbys=[1], epoch=2)])
         await cluster.until_led()
@@ -382,7 +386,7 @@ def rows_of(replica: Replica) -> dict[bytes, bytes]:
 
 async def write(writer: Writer, epoch: int, batch: int, rows: Mapping[int, Rows]) -> None:
     chunks: Chunks = await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", rows)
-    (await writer.commit(epoch, batch, chunks)).json()
+    (await once_led(lambda: writer.commit(epoch, batch, chunks))).json()
 
 
 async def lead(cluster: WriteCluster, active: int, epoch: int, **others: list[int]) -> None:

@@ -1,7 +1,7 @@
 """Writes rows into a running store like a job: open, stage, commit."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -34,12 +34,15 @@ class Record:
     partition: int | None = None  # For stores whose writer chooses it.
 
 
+_PATIENT = replace(WRITE_LIMITS, first_contact_s=60.0)
+
+
 class Writer:
     """An opened writer of one store; each `write` is a batch. `http` are options of SyncHttp."""
 
     def __init__(self, url: str, store: str, name: str = "test", **http: Any) -> None:
         self.http = SyncHttp(**http)
-        metadata = discover(self.http, url, store, WRITE_LIMITS)
+        metadata = discover(self.http, url, store, _PATIENT)
         self._definition = metadata.definition
         self.run: Run = open_writer(
             self.http, metadata, name, query_id=name, run_id=name, take_over=True

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from qss_core.model import StoreName
+from qss_operator.local.status import lags
 from qss_operator.local.status.lags import lags_told
 from qss_operator.planning.model import PodEndpoints
 
@@ -41,6 +42,12 @@ def pod(partitions: dict[str, object]) -> Iterator[PodEndpoints]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod here is a thread of this process, which may be busy."""
+    monkeypatch.setattr(lags, "_TIMEOUT_S", 30.0)
 
 
 def lag(entries: int, seconds: float | None, role: str = "standby") -> dict[str, object]:

@@ -14,6 +14,7 @@ from qss_core.errors import (
 from qss_core.wire.messages import CommitPartitionsRequest, PartitionsAnswer
 from qss_store.writes.commit_driver import active_coordinator
 from qss_testing.fakes.scripted_pods import (
+    QUICK,
     ScriptedPods,
     commit_request,
     is_commit,
@@ -50,7 +51,7 @@ async def test_only_partitions_that_failed_are_asked_again(tmp_path: Path) -> No
 
 async def test_a_decision_that_takes_long_is_told_and_driven_on(tmp_path: Path) -> None:
     others = ScriptedPods()
-    async with pod_among(others, tmp_path, open_memory()) as services:
+    async with pod_among(others, tmp_path, open_memory(), settings=QUICK) as services:
         coordinator = services.coordinator
         opened = await open_run(coordinator)
         others.fail(CommitPartitionsRequest, DOWN)
@@ -65,10 +66,7 @@ async def test_a_decision_that_takes_long_is_told_and_driven_on(tmp_path: Path) 
         # Its client has got an error; it took until now, and is told as any other batch.
         (late,) = coordinator.recent.after(0)
         assert (late.sequence, late.batch, late.writer) == (1, 0, "job")
-        await coordinator.commit("job", opened.writer_epoch, 1, commit_request(1))
-        first, second = coordinator.recent.after(0)
-        assert (first, second.sequence) == (late, 2)
-        assert late.latency_ms > second.latency_ms
+        assert late.latency_ms >= 1000 * QUICK.finish_timeout_s
 
 
 async def test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_complete(
@@ -98,7 +96,7 @@ async def test_a_coordinator_that_may_not_answer_does_not_say_that_a_batch_is_co
 
 async def test_a_pod_that_starts_goes_on_with_the_rows_in_its_log(tmp_path: Path) -> None:
     others, open_engine = ScriptedPods(), open_memory()
-    async with pod_among(others, tmp_path, open_engine) as services:
+    async with pod_among(others, tmp_path, open_engine, settings=QUICK) as services:
         definition = services.pod.registry.placed().definition
         rows = (rows_of(definition, 0), rows_of(definition, 1))
         opened = await open_run(services.coordinator)
