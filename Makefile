@@ -75,8 +75,8 @@ screenshots: install browser ## Make the pictures of the console in store-pod/do
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.console.screenshots store-pod/docs/images
 
 fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
-	QSS_FAST_PATH_SEED=$(or $(FAST_PATH_SEED),$$(date +%s)) QSS_FAST_PATH_SECONDS=$(or $(FAST_PATH_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_fast_path_fuzz.py
-	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
+	QSS_FAST_PATH_SEED=$(or $(FAST_PATH_SEED),$$(date +%s)) QSS_FAST_PATH_SECONDS=$(or $(FAST_PATH_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/reads/test_fast_path_fuzz.py
+	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/http/test_openapi_fuzz.py
 
 planted: install ## Take each mend of a proven bug out, and damage the fast path: see that a test fails; WORDS='a log is cut' takes out those with these words
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.plants.planted $(WORDS)

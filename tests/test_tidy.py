@@ -13,6 +13,7 @@ CODE_DIRECTORIES = ("operator", "store-pod", "spark-jobs", "tests")
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
+TEST_MODULES_OF_A_FOLDER_MAX = 30
 DOCSTRING_WORDS_MIN = 5
 # A package with at least so many modules says in so many lines how they play together.
 OVERVIEW_MODULES_MIN, OVERVIEW_LINES = 2, range(15, 31)
@@ -123,6 +124,13 @@ def test_a_level_of_a_package_has_at_most_12_modules() -> None:
         and path.name != "__init__.py"
     )
     full = {level: count for level, count in levels.items() if count > MODULES_OF_A_LEVEL_MAX}
+    assert full == {}
+
+
+def test_an_integration_test_stands_in_the_folder_of_what_it_is_about() -> None:
+    folders = Counter(path.parent.name for path in (ROOT / "tests/integration").rglob("test_*.py"))
+    assert "integration" not in folders
+    full = {name: count for name, count in folders.items() if count > TEST_MODULES_OF_A_FOLDER_MAX}
     assert full == {}
 
 

@@ -13,5 +13,5 @@ command checks its arguments, calls one function of another package, and prints;
 not made here. Errors are those of `qss_operator.errors` and `qss_core.errors`, and the client's
 program turns them into a sentence and an exit code.
 
-Tests: `tests/integration/test_qss_commands.py` and `test_kubectl_qss.py`, with real pods.
+Tests: `tests/integration/qss/test_qss_commands.py` and `test_kubectl_qss.py`, with real pods.
 """

@@ -27,5 +27,5 @@ driver renews its run, so `kept_open` does so in each task.
 
 Spark pickles `batch_writer.StoreWriter` to tasks and to another process of the driver: it opens its
 connections there. Only `source.datasource` uses `batch_writer` from outside; `sink` imports no
-`source`. Tests: `tests/unit/qss_spark/sink`, and with Spark `tests/integration/test_spark_*.py`.
+`source`. Tests: `tests/unit/qss_spark/sink`, and with Spark `tests/integration/spark`.
 """

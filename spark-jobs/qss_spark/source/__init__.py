@@ -20,5 +20,5 @@ store is no batch source, and streams are refused with the way that works.
 
 `datasource` also makes writers, for `df.write` and for `sink.store_sink`, which passes its batch as
 an option: the code of both is `sink.batch_writer`. Nothing in `sink` imports this package. Tests:
-`tests/unit/qss_spark/source`, and with Spark `tests/integration/test_spark_format.py`.
+`tests/unit/qss_spark/source`, and with Spark `tests/integration/spark/test_spark_format.py`.
 """

@@ -18,6 +18,6 @@ name, and nothing may start a process elsewhere. Processes end before their disk
 pods: the end of the operator is the end of no pod, as on Kubernetes. A cut link loses packets and
 tells neither end. A frozen disk lets reads go on, while writes and syncs wait.
 
-The package imports nothing else of `qss_faults`. `tests/integration/test_faults_of_processes.py`
-runs it; `tests/docs/faults.md` explains the command.
+The package imports nothing else of `qss_faults`. `test_faults_of_processes.py` in
+`tests/integration/faults` runs it; `tests/docs/faults.md` explains the command.
 """

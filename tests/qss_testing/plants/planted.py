@@ -15,10 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 _STORE = "store-pod/qss_store"
-_DURABILITY = "tests/integration/test_writes_durability.py"
-_DAMAGE = "tests/integration/test_writes_damage.py"
-_AT_START = "tests/integration/test_damage_at_start.py"
-_ROLLED_BACK = "tests/integration/test_writes_rolled_back.py"
+_DURABILITY = "tests/integration/writes/test_writes_durability.py"
+_DAMAGE = "tests/integration/writes/test_writes_damage.py"
+_AT_START = "tests/integration/damage/test_damage_at_start.py"
+_ROLLED_BACK = "tests/integration/writes/test_writes_rolled_back.py"
 _TIMEOUT_S = 120
 
 
@@ -60,7 +60,7 @@ PLANTS = (
         f"{_STORE}/writes/coordinator_service.py",
         "            self._participants.check_decision(decision, len(payload))\n",
         "",
-        "tests/integration/test_writes_limits.py"
+        "tests/integration/writes/test_writes_limits.py"
         "::test_a_batch_whose_message_no_other_pod_would_read_is_not_decided",
     ),
     Plant(
@@ -164,7 +164,7 @@ PLANTS = (
         f"{_STORE}/replicas/registry.py",
         "        if named != held:\n",
         "        if False:\n",
-        "tests/integration/test_writes_other_store.py"
+        "tests/integration/writes/test_writes_other_store.py"
         "::test_a_request_of_the_old_stores_run_is_refused",
     ),
     Plant.of(
@@ -240,7 +240,7 @@ PLANTS = (
         f"{_STORE}/writes/sweeper.py",
         "        await self._snapshots.forget_unread()\n",
         "",
-        "tests/integration/test_learner_snapshots.py"
+        "tests/integration/replicas/test_learner_snapshots.py"
         "::test_a_snapshot_that_nobody_reads_any_more_is_deleted",
     ),
     Plant.of(
@@ -271,7 +271,7 @@ PLANTS = (
         "        return self.families.approximate_count(self._engine, self.view.stream",
         "        after = ColumnFamilies.of(self.definition, self._generation + 1)\n"
         "        return after.approximate_count(self._engine, self.view.stream",
-        "tests/integration/test_writes_rules.py"
+        "tests/integration/writes/test_writes_rules.py"
         "::test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits",
     ),
     Plant.of(
@@ -293,7 +293,7 @@ PLANTS = (
         "spark-jobs/qss_spark/mirroring/copies/state_copies.py",
         "            one.meanwhile = self._keep_open\n",
         "            pass\n",
-        "tests/integration/test_mirror_stores.py"
+        "tests/integration/mirror/test_mirror_stores.py"
         "::test_the_runs_of_all_stores_are_kept_open_while_one_gets_a_large_state",
     ),
     Plant.of(
@@ -301,7 +301,7 @@ PLANTS = (
         "operator/qss_operator/pod_answers.py",
         "        self._newest.pop(pod, None)\n",
         "        self._newest[object()] = self._newest.pop(pod, 0)\n",
-        "tests/integration/test_rogue_pods.py",
+        "tests/integration/operator/test_rogue_pods.py",
     ),
     Plant.of(
         "a partition waits for a lost pod on which its active is wanted",

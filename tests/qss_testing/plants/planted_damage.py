@@ -9,11 +9,11 @@ from qss_testing.plants.planted import Change, Plant, run
 _STORE = "store-pod/qss_store"
 _MEMBERSHIP = "operator/qss_operator/planning/membership"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
-_FAILURES = "tests/integration/test_standbys_failures.py"
-_SCRUBBER = "tests/integration/test_scrubber.py"
-_ROWS = "tests/integration/test_row_comparison.py"
+_FAILURES = "tests/integration/replicas/test_standbys_failures.py"
+_SCRUBBER = "tests/integration/damage/test_scrubber.py"
+_ROWS = "tests/integration/replicas/test_row_comparison.py"
 _ALARM = f"{_STORE}/replicas/peers/unlike_alarm.py"
-_WAITS = "tests/integration/test_comparison_waits.py"
+_WAITS = "tests/integration/replicas/test_comparison_waits.py"
 _COMPARISON = f"{_STORE}/replicas/transfer/row_comparison.py"
 _DIGEST = f"{_STORE}/storage/views/row_digest.py"
 _LOSSES = "operator/qss_operator/planning/losses.py"
@@ -108,7 +108,7 @@ DAMAGE_PLANTS = (
         f"{_STORE}/replicas/registry.py",
         "(met_in is None or met_in is replica):\n",
         "True:\n",
-        "tests/integration/test_queries_damage.py"
+        "tests/integration/reads/test_queries_damage.py"
         "::test_a_scan_of_a_replica_that_was_replaced_does_not_mark_the_copy",
     ),
     Plant.of(
@@ -177,7 +177,7 @@ DAMAGE_PLANTS = (
         _RECEIVER,
         "        if view is None or view.sequence != request.sequence:\n",
         "        if view is None:\n",
-        "tests/integration/test_replication_bad_input.py"
+        "tests/integration/replicas/test_replication_bad_input.py"
         "::test_a_comparison_is_of_rows_that_the_active_may_have",
     ),
     Plant.of(
@@ -279,7 +279,7 @@ DAMAGE_PLANTS = (
                 "    version: int = DIGEST_VERSION  #",
             ),
         ),
-        "tests/integration/test_replication_bad_input.py"
+        "tests/integration/replicas/test_replication_bad_input.py"
         "::test_a_comparison_that_names_no_version_is_of_the_first_one",
     ),
     Plant.of(
@@ -287,7 +287,7 @@ DAMAGE_PLANTS = (
         _RECEIVER,
         "        check_follows(replica.log, configuration)\n        return partition",
         "        return partition",
-        "tests/integration/test_replication_bad_input.py"
+        "tests/integration/replicas/test_replication_bad_input.py"
         "::test_an_active_of_another_epoch_tells_of_no_unlike_rows",
     ),
     Plant.of(

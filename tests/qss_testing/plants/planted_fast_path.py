@@ -6,8 +6,8 @@
 from qss_testing.plants.planted import Plant, run
 
 _HTTP = "store-pod/qss_store/http"
-_FUZZ = "tests/integration/test_fast_path_fuzz.py"
-_RANGES = "tests/integration/test_fast_ranges.py"
+_FUZZ = "tests/integration/reads/test_fast_path_fuzz.py"
+_RANGES = "tests/integration/reads/test_fast_ranges.py"
 _CONNECTION = "tests/unit/qss_store/http/test_connection.py"
 
 
@@ -142,7 +142,7 @@ PLANTS = (
         "connection/protocol.py",
         "        self._note_last_body()  # A declined",
         "        # A declined",
-        "tests/integration/test_connections.py"
+        "tests/integration/http/test_connections.py"
         "::test_the_body_of_a_request_that_aiohttp_kept_is_not_taken_for_a_head",
     ),
     _damage(

@@ -15,7 +15,7 @@ JOB_PLANTS = (
         "operator/qss_operator/kubernetes/access/pod_access.py",
         "            if self._context is None:\n",
         "            if True:\n",
-        "tests/integration/test_store_told.py"
+        "tests/integration/operator/test_store_told.py"
         "::test_a_store_goes_on_while_its_secret_is_away_and_restarts_no_pod",
     ),
     Plant.of(
@@ -23,7 +23,7 @@ JOB_PLANTS = (
         f"{_STORE}/access/tls.py",
         "            if self._misses == _MISSES_TOLD:\n",
         "            if False:\n",
-        "tests/integration/test_tls.py"
+        "tests/integration/access/test_tls.py"
         "::test_files_that_are_away_are_told_once_and_taken_when_they_return",
     ),
     Plant.of(

@@ -99,7 +99,7 @@ READ_PLANTS = (
         f"{_SCANS}/scans/cursors.py",
         "    return is_by_time and codec.partitioner is Partitioner.EXPLICIT\n",
         "    return False\n",
-        "tests/integration/test_queries_by_time.py"
+        "tests/integration/reads/test_queries_by_time.py"
         "::test_rows_of_a_window_and_a_key_in_several_partitions_are_all_paged",
     ),
     Plant.of(

@@ -9,10 +9,10 @@ from qss_testing.plants.planted import Plant, run
 _STORE = "store-pod/qss_store"
 _PEERS = f"{_STORE}/replicas/peers"
 _MEMBERSHIP = "operator/qss_operator/planning/membership"
-_JOINED = "tests/integration/test_joined_standbys.py"
-_STANDBYS = "tests/integration/test_standbys.py"
+_JOINED = "tests/integration/replicas/test_joined_standbys.py"
+_STANDBYS = "tests/integration/replicas/test_standbys.py"
 _PLANNER = "tests/unit/qss_operator/planning/test_membership.py"
-_OLDER = "tests/integration/test_older_assignments.py"
+_OLDER = "tests/integration/replicas/test_older_assignments.py"
 _RESTARTS = "tests/unit/qss_operator/planning/test_restarts.py"
 _STUCK = "tests/unit/qss_operator/planning/test_stuck_pods.py"
 _DELETED = "tests/unit/qss_operator/planning/test_deleted_volumes.py"
@@ -63,7 +63,7 @@ STANDBY_PLANTS = (
         f"{_PEERS}/follower_service.py",
         "            if changelog.owes_sync:\n                await changelog.sync()\n",
         "",
-        "tests/integration/test_follower_replica.py",
+        "tests/integration/replicas/test_follower_replica.py",
     ),
     Plant.of(
         "an active does not see that its volume went back",
@@ -140,7 +140,7 @@ STANDBY_PLANTS = (
         f"{_STORE}/replicas/opening/retirement.py",
         "            await self._marks.forget(store_id, partition)\n",
         "",
-        "tests/integration/test_retirement.py"
+        "tests/integration/replicas/test_retirement.py"
         "::test_a_deleted_replica_is_no_lost_one_when_the_partition_comes_back",
     ),
     Plant.of(
@@ -148,7 +148,7 @@ STANDBY_PLANTS = (
         f"{_STORE}/replicas/opening/assignment_checks.py",
         "    if held.epoch != request.epoch or held.role_of(pod) is not None:\n",
         "    if held.role_of(pod) is not None:\n",
-        "tests/integration/test_retirement.py"
+        "tests/integration/replicas/test_retirement.py"
         "::test_a_replica_that_is_left_out_is_deleted_when_it_is_asked_for",
     ),
     Plant.of(
@@ -214,7 +214,7 @@ STANDBY_PLANTS = (
         "store-pod/qss_store/replicas/transfer/snapshots.py",
         "replica is not None and request.is_installed:\n",
         "replica is not None and False:\n",
-        "tests/integration/test_learner_snapshots.py"
+        "tests/integration/replicas/test_learner_snapshots.py"
         "::test_a_learner_that_has_installed_its_copy_is_greeted_at_once",
     ),
     Plant.of(
@@ -320,7 +320,7 @@ STANDBY_PLANTS = (
         f"{_STORE}/replicas/registry.py",
         "key=lambda one: one.partition not in self.replicas",
         "key=lambda one: one.partition",
-        "tests/integration/test_new_replicas.py"
+        "tests/integration/replicas/test_new_replicas.py"
         "::test_replicas_take_their_new_epochs_before_a_database_is_made",
     ),
     Plant.of(
@@ -370,7 +370,7 @@ STANDBY_PLANTS = (
         f"{_STORE}/reads/context.py",
         "        if isinstance(answer, CorruptionError):\n",
         "        if answer is self and isinstance(answer, CorruptionError):\n",
-        "tests/integration/test_queries_damage.py"
+        "tests/integration/reads/test_queries_damage.py"
         "::test_another_replica_answers_and_the_pod_reports_the_damage",
     ),
     Plant.of(

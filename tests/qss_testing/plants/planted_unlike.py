@@ -20,7 +20,7 @@ UNLIKE_PLANTS = (
         "store-pod/qss_store/replicas/pod.py",
         "        if is_busy and self.registry.take_epochs(",
         "        if False and self.registry.take_epochs(",
-        "tests/integration/test_new_replicas.py"
+        "tests/integration/replicas/test_new_replicas.py"
         "::test_open_replicas_take_a_newer_epoch_while_a_database_is_made",
     ),
     Plant.of(

@@ -7,7 +7,7 @@ simulation does not plant them: copies of its databases always have room.
 from qss_testing.plants.planted import Plant, run
 
 _STORE = "store-pod/qss_store"
-_SNAPSHOTS = "tests/integration/test_learner_snapshots.py"
+_SNAPSHOTS = "tests/integration/replicas/test_learner_snapshots.py"
 _REPLACEMENT = "operator/qss_operator/planning/membership/replacement.py"
 _FULL = "tests/unit/qss_operator/planning/test_full_volumes.py"
 
@@ -17,7 +17,7 @@ VOLUME_PLANTS = (
         f"{_STORE}/replicas/peers/learner_progress.py",
         'follower.sent_s, follower.needs_copy = float("-inf"), False',
         'follower.sent_s = float("-inf")',
-        "tests/integration/test_learner_snapshots.py"
+        "tests/integration/replicas/test_learner_snapshots.py"
         "::test_a_learner_that_has_installed_its_copy_needs_no_other_one",
     ),
     Plant.of(
@@ -54,7 +54,7 @@ VOLUME_PLANTS = (
         "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
         "            pins.clear()\n"
         "            pins[learner] = (changelog.log.applied, self._pinned_until_s())\n",
-        "tests/integration/test_kept_entries.py"
+        "tests/integration/replicas/test_kept_entries.py"
         "::test_entries_stay_for_a_learner_while_another_one_copies_and_joins",
     ),
     Plant.of(
@@ -128,7 +128,7 @@ VOLUME_PLANTS = (
         f"{_STORE}/replicas/registry.py",
         "() if held else self._file.unassigned,\n",
         "() if held or self._file.remember() else self._file.unassigned,\n",
-        "tests/integration/test_damage_of_kept_files.py"
+        "tests/integration/damage/test_damage_of_kept_files.py"
         "::test_a_report_without_an_assignment_does_not_look_at_the_volume",
     ),
     Plant.of(

@@ -16,5 +16,5 @@ store.
 
 The gateway passes on what the page asks for and nothing else: `/console/`, `/state/` and
 `/openapi.json`. It has no state beside the session, and ends with the command. Tests:
-`tests/integration/test_qss_console.py`.
+`tests/integration/qss/test_qss_console.py`.
 """

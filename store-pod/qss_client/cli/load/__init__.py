@@ -13,5 +13,5 @@
 6. `progress` shows a bar on a terminal, and a line every two seconds elsewhere.
 
 The package needs the extra `store` (Arrow, numpy). Tests: `tests/unit/qss_client/cli/load`, and
-`tests/integration/test_qss_load.py` with real pods and a killed command.
+`tests/integration/qss/test_qss_load.py` with real pods and a killed command.
 """

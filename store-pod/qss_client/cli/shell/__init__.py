@@ -15,5 +15,5 @@ A function of `names` that finds nothing, or meets an error, answers with no nam
 be written between the words of the line. It waits for a pod a second at most.
 
 `names` is imported by the options of all commands, so it imports nothing that takes long. Tests:
-`tests/integration/test_qss_completion.py` runs the scripts in real shells.
+`tests/integration/qss/test_qss_completion.py` runs the scripts in real shells.
 """

@@ -13,5 +13,5 @@
    versions, and `row_changes` says what has changed between two looks.
 
 All commands share the options and the connection (`cli.option_groups`, `cli.options`). Tests:
-`tests/integration/test_qss_stores.py`, with real pods.
+`tests/integration/qss/test_qss_stores.py`, with real pods.
 """

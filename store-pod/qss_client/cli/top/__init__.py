@@ -15,5 +15,5 @@
 A rate that no pod tells is `-` and never 0: a pod without metrics is no idle pod.
 
 `rates`, `metrics_text` and `screen` are pure. The requests of `top` itself are not counted. Tests:
-`tests/unit/qss_client/cli/top`, and `tests/integration/test_qss_top.py` with real pods.
+`tests/unit/qss_client/cli/top`, and `tests/integration/qss/test_qss_top.py` with real pods.
 """

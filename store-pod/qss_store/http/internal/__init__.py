@@ -19,5 +19,5 @@ a deleted store writes nothing into its namesake. Bodies count in the pod's memo
 
 The discovery and the OpenAPI document of the query port are served here, too, so this package is
 above `http.query`. Nothing but `__main__` and tests imports it. Tests:
-`tests/integration/test_writes_*.py`, `test_replication_bad_input` and `test_writers`.
+`tests/integration/writes` and, of `replicas`, `test_replication_bad_input`.
 """

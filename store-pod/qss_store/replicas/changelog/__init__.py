@@ -12,5 +12,6 @@
 `stored_entries` has the rows of entries and payloads in the column families, and checks a payload
 against the checksum in its entry.
 
-Tests: `tests/unit/qss_store/replicas/test_changelog` and `tests/integration/test_kept_entries`.
+Tests: `tests/unit/qss_store/replicas/test_changelog` and, in `tests/integration/replicas`,
+`test_kept_entries`.
 """

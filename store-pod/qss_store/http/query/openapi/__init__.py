@@ -17,5 +17,5 @@ version.
 
 The package does no I/O, and is below `http.query.routes`. Tests compare it with the pods:
 `test_openapi` (every operation), `test_openapi_fuzz` (random requests) and `test_openapi_clients`
-(generated clients), all in `tests/integration`.
+(generated clients), all in `tests/integration/http`.
 """

@@ -73,7 +73,7 @@ def ended(
     environment = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"},
         "JAVA_TOOL_OPTIONS": f"-Djdk.net.hosts.file={hosts}",
-        "PYTHONPATH": str(Path(__file__).parent.parent),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, words.url, windows.url],
@@ -140,7 +140,7 @@ def test_the_docs_explain_the_message_of_spark_on_update_mode(
     with pytest.raises(StreamingQueryException, match=said):
         stream.start().awaitTermination()
     assert (
-        f"`{said}`: use " in (Path(__file__).parents[2] / "spark-jobs/docs/writing.md").read_text()
+        f"`{said}`: use " in (Path(__file__).parents[3] / "spark-jobs/docs/writing.md").read_text()
     )
 
 

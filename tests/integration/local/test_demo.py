@@ -51,7 +51,7 @@ class Stage:
 
     def run(self, rows: dict[str, object], *, makes_faults: bool = False) -> tuple[int, str]:
         """The exit code and the output of a run."""
-        tests = str(Path(__file__).parent.parent)
+        tests = str(Path(__file__).parents[2])
         batches = [list(rows.items())[batch::_BATCHES] for batch in range(_BATCHES)]
         job = JOB.format(tests=tests, batches=batches, flights=[_THIRD, _THIRD, 0])
         (self.jobs / "aircraft_stats.py").write_text(job)

@@ -23,7 +23,7 @@ from qss_testing.clients.terminal import Terminal
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.writer import Record, Writer
 
-FILES = Path(__file__).parents[1] / "contract" / "spark_state" / "4.3.0"
+FILES = Path(__file__).parents[2] / "contract" / "spark_state" / "4.3.0"
 TIMED = {"retention_ms": 86_400_000, "key_serde": "string"}
 WINDOWS = {**TIMED, "type": StoreType.WINDOW, "window_size_ms": 30_000}
 SESSIONS = {**TIMED, "type": StoreType.SESSION, "session_gap_ms": 5_000, "format": "Plain"}

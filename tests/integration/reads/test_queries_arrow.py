@@ -174,7 +174,7 @@ async def test_a_client_has_tables_of_whole_scans(start_cluster: StartCluster) -
 async def test_duckdb_reads_a_scan_as_the_docs_do(start_cluster: StartCluster) -> None:
     cluster = await start_cluster(3, value_serde="json")
     await cluster.put_values({f"k{number}": {"flights": number} for number in range(10)})
-    page = (Path(__file__).parents[2] / "store-pod/docs/python-client.md").read_text()
+    page = (Path(__file__).parents[3] / "store-pod/docs/python-client.md").read_text()
     (line,) = (line for line in page.splitlines() if line.startswith("duckdb.from_arrow"))
 
     def ask() -> Any:

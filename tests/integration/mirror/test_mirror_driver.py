@@ -35,7 +35,7 @@ from qss_testing.writers.committed_query import (
     steps_of,
 )
 
-KUBERNETES = Path(__file__).parents[2] / "spark-jobs" / "kubernetes"
+KUBERNETES = Path(__file__).parents[3] / "spark-jobs" / "kubernetes"
 WAIT_S = 120.0
 
 

@@ -17,7 +17,7 @@ from qss_testing.pods.pod_process import PodCluster
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 UV = str(Path(sys.executable).parent / "uv")
 PACKAGES = (
     *("qss_core", "qss_client", "qss_store"),

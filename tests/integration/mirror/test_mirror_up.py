@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.long
 
-FILES = Path(__file__).parents[1] / "contract" / "spark_state" / "4.3.0"
+FILES = Path(__file__).parents[2] / "contract" / "spark_state" / "4.3.0"
 LIMIT_S = 120.0
 
 

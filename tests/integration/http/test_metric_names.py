@@ -18,7 +18,7 @@ from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 from qss_testing.writers.process_writer import ProcessWriter
 
-FILES = Path(__file__).parents[2] / "charts" / "queryable-state" / "files"
+FILES = Path(__file__).parents[3] / "charts" / "queryable-state" / "files"
 _NAME = re.compile(r"\bqss_[a-z_]+\b")
 _SUFFIXES = ("_bucket", "_count", "_sum")
 
