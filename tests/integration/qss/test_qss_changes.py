@@ -30,6 +30,8 @@ pytestmark = pytest.mark.long
 
 WORDS, LETTERS, ASLEEP = StoreName("words"), StoreName("letters"), StoreName("asleep")
 TIMEOUT_S = 180.0
+# A busy machine may have ended no round for ten seconds.
+NEXT = r"(; `qss status {}|, which waits: )"
 ONE_LINE_UP = "\x1b[1A"
 
 
@@ -74,7 +76,7 @@ def until_taken(qss: Qss, name: StoreName) -> None:
 def test_standbys_are_made_while_the_store_runs(qss: Qss) -> None:
     holder = qss.state.holder()
     said = done(qss, "standbys", WORDS, "1").out
-    assert said.startswith(f"words: spec.standbys 0 -> 1; `qss status {WORDS} --watch")
+    assert re.match(rf"words: spec.standbys 0 -> 1{NEXT.format(WORDS)}", said)
 
     def are_made() -> bool:
         assignment = qss.status(WORDS)["status"]["assignment"]
@@ -90,7 +92,7 @@ def test_standbys_are_made_while_the_store_runs(qss: Qss) -> None:
 
 def test_a_number_of_pods_is_taken_by_the_running_process(qss: Qss) -> None:
     said = done(qss, "scale", LETTERS, "4").out
-    assert said.startswith("letters: spec.replicas 3 -> 4; `qss status letters --watch")
+    assert re.match(rf"letters: spec.replicas 3 -> 4{NEXT.format(LETTERS)}", said)
     assert stored(qss, LETTERS)["spec"]["replicas"] == 4
     until_taken(qss, LETTERS)
     done(qss, "scale", LETTERS, "3")
@@ -105,7 +107,7 @@ def test_a_file_is_taken_by_the_running_process(qss: Qss) -> None:
     before = stored(qss, LETTERS)
     changed = {**before["spec"], "stagedBytesMax": "64Mi"}
     file = qss.write(manifest(LETTERS, **changed))
-    assert done(qss, "apply", str(file)).out.startswith("letters: changed; `qss status letters")
+    assert re.match(f"letters: changed{NEXT.format(LETTERS)}", done(qss, "apply", str(file)).out)
     assert stored(qss, LETTERS)["spec"]["stagedBytesMax"] == "64Mi"
     assert stored(qss, LETTERS)["metadata"]["uid"] == before["metadata"]["uid"]
     until_taken(qss, LETTERS)
@@ -152,9 +154,7 @@ def test_moves_that_are_asked_for_at_the_same_time_are_all_kept(qss: Qss) -> Non
         said = list(
             threads.map(lambda one: done(qss, "move", LETTERS, str(one[0]), one[1]).out, asked)
         )
-    assert said[1].startswith(
-        "letters: the active of partition 1 is asked to be on letters-2; `qss"
-    )
+    assert said[1].startswith("letters: the active of partition 1 is asked to be on letters-2")
     assert stored(qss, LETTERS)["metadata"]["annotations"][ACTIVES_ANNOTATION] == "0=1,1=2,2=0,3=0"
     assert "asked by `qss move`, as partition=pod: 0=1" in qss.run("status", LETTERS).out
     for partition, _ in asked:
@@ -166,7 +166,7 @@ def test_a_store_restarts_pod_by_pod_when_it_is_asked_for(qss: Qss) -> None:
     name = StoreName(LETTERS)
     before = {one.pid for one in qss.state.processes()}
     said = done(qss, "restart", LETTERS).out
-    assert said.startswith("letters: its pods restart one after the other; `qss status letters")
+    assert re.match(rf"letters: its pods restart one after the other{NEXT.format(LETTERS)}", said)
     asked = stored(qss, LETTERS)["metadata"]["annotations"]
     assert set(asked) == {"queryablestate.dev/restarted-at"}
     file = qss.write(manifest(LETTERS, **stored(qss, LETTERS)["spec"]))
