@@ -159,7 +159,10 @@ def _connecting_within(timeout_s: float) -> aiohttp.ClientTimeout:
     """
     all_s = _CONNECT_SHARE * timeout_s
     socket_s = min(CONNECT_TIMEOUT_S, all_s)
-    return aiohttp.ClientTimeout(total=None, connect=all_s, sock_connect=socket_s)
+    # Above `ceil_threshold` aiohttp would end it at a whole second, which may be too late.
+    return aiohttp.ClientTimeout(
+        total=None, connect=all_s, sock_connect=socket_s, ceil_threshold=timeout_s
+    )
 
 
 def _as_given(url: str) -> URL:
