@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from qss_client.chunks.chunk import Slice, slices_of
 from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.quantities import shown_duration

@@ -24,8 +24,8 @@ CONFIGURATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# For programs of some minutes on a few cores: what Java's second compiler and the threads of its
-# collector give comes too late there, and takes a quarter of the CPU.
+# For programs of some minutes on a few cores: Java's second compiler and the threads of its
+# collector take a quarter of the CPU there, and their gain comes too late.
 SHORT_RUN = {
     **CONFIGURATION,
     JAVA_OPTIONS: f"{CONFIGURATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

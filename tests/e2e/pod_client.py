@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from qss_client import ReadOptions, Store
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 from qss_client.http.retries import RetryLimits
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import commit, discover, open_writer, stage

@@ -18,8 +18,9 @@ from qss_core.wire.replica_reports import ReplicasReport
 class Claim:
     """The configuration that one pod holds of a partition.
 
-    A replica `is_empty` without entries. One that `has_applied` an entry heard before that every
-    replica in sync had synced it. One that is not `is_open` has files of unknown entries.
+    `is_empty`: the replica has no entries. `has_applied`: it has applied an entry, so every in-sync
+    replica had synced that entry. Not `is_open`: the database does not open, and nobody knows its
+    entries.
     """
 
     pod: Ordinal

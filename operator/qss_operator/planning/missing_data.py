@@ -28,9 +28,10 @@ def emptied_pods(observation: Observation, known: KnownAssignment) -> list[PodSt
 
 
 def empty_while_others_are_silent(observation: Observation) -> list[PodState]:
-    """Empty pods of an assignment of which a pod is silent: that one may have ended the creation.
+    """The empty pods of the assignment while another pod of it is silent.
 
-    Then an empty volume is a loss, and would be filled as if it were new. A pod that is the learner
+    The silent pod may have appended the first entry of the store. Then an empty volume is a loss,
+    and would be filled as if it were new. A pod that is the learner
     of all its partitions is filled from their actives: nobody knows a newer configuration of them,
     where every replica in sync holds the published one.
     """

@@ -40,7 +40,7 @@ class Changes:
 
 
 class MovedStateError(StateGoneError):
-    """The batch has its state in other partitions than before: it has no changes of that."""
+    """The batch keeps its state in other partitions than before, so its changes cannot be read."""
 
 
 class StateFollower:

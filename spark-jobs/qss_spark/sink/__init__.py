@@ -3,10 +3,10 @@
 Spark calls `store_sink` with each micro-batch of a query (`store_sinks` once for several stores; it
 caches the batch, and calls a `store_sink` for each store in turn):
 
-1. At the first batch of a run, `offset_log` finds the running query and its checkpoint.
+1. At the first batch of a run, `streaming_query` finds the running query and its checkpoint.
    `checkpoints` checks that the executors see the checkpoint, and the sink opens the writer at the
    store. A thread renews it, and closes it when the query ends.
-2. `offset_log` reads the raw entry of the batch, which Spark wrote before the batch began.
+2. `streaming_query` reads the raw entry of the batch, which Spark wrote before the batch began.
    `positions` makes the position and the fingerprint of it.
 3. `batch_steps` has the steps of a batch. The driver encodes and stages a small one; a very small
    one goes with its commit in one request. Other batches go through the data source: `batch_writer`

@@ -49,8 +49,8 @@ from qss_spark.sink.checkpoints import check_is_shared
 from qss_spark.sink.failure_lines import telling_first
 from qss_spark.sink.kept_open import may_go_on
 from qss_spark.sink.map_stage import stage_by_map
-from qss_spark.sink.offset_log import RunningQuery
 from qss_spark.sink.positions import read_offsets
+from qss_spark.sink.streaming_query import RunningQuery
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000

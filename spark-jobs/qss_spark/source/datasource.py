@@ -35,8 +35,8 @@ class QueryableStateSource(DataSource):
     index, whose keys are then from and to; keyFrom, keyTo, and the times of windows (from, to) and
     sessions (endFrom, startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
     Options of both: tokenFile and caFile are paths on every machine. url has one or more URLs with
-    commas; without it QSS_URL or the local cluster of the driver's machine is used. What `load` or
-    `save` is given is the store's name, too.
+    commas; without it QSS_URL or the local cluster of the driver's machine is used. The argument
+    of `load` or `save` is another way to give the store's name.
     """
 
     options: CaseInsensitiveDict

@@ -1,6 +1,6 @@
 """Rows on their way to a store, in Arrow's format: encoded by writers, checked by pods.
 
-1. A writer (Spark's `rows`) has the rows as Arrow columns. `partitioning` computes the partition of
+1. A writer (Spark's `rows`) has the rows as Arrow columns. `key_hashes` computes the partition of
    each key for the whole column, equal to `qss_core.partitioning`.
 2. `chunk.encode_slice` makes the slice of one partition: a complete Arrow stream with the columns
    of `chunk_schema`, which depend on the type of the store. `writes` puts slices of several

@@ -29,7 +29,7 @@ from qss_client.chunks.chunk_schema import (
     schema_of,
     undated_of,
 )
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 from qss_core.errors import MalformedBytesError, MalformedRequestError, NullKeyError, TooLargeError
 from qss_core.model import PartitionId
 

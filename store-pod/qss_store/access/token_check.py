@@ -14,19 +14,6 @@ from typing import Protocol
 
 from qss_client.clock import Clock
 from qss_core.errors import AccessUnknownError
-from qss_store.access.decisions import (
-    Admit,
-    Ask,
-    Judgement,
-    Known,
-    KnownToken,
-    KnownTokens,
-    Question,
-    Refusal,
-    Refuse,
-    Verdict,
-    judge,
-)
 from qss_store.access.review_limits import ReviewPlaces
 from qss_store.access.reviews import (
     ACCESS_REVIEWS,
@@ -48,6 +35,19 @@ from qss_store.access.token_claims import (
     seconds_left,
     token_of,
     why_invalid,
+)
+from qss_store.access.verdicts import (
+    Admit,
+    Ask,
+    Judgement,
+    Known,
+    KnownToken,
+    KnownTokens,
+    Question,
+    Refusal,
+    Refuse,
+    Verdict,
+    judge,
 )
 from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings

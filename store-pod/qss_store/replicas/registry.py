@@ -229,7 +229,7 @@ class Registry:
     def check_copied(
         self, configuration: PartitionConfiguration, before: object
     ) -> PartitionConfiguration:
-        """The configuration in which a learner takes the copy that it began in another one.
+        """The newest configuration of a partition, for a copy that began under an older one.
 
         The epoch may have changed meanwhile: with the copy the learner is as if it had followed its
         active, and heard nothing since. Raises StaleEpochError where the partition has another

@@ -97,8 +97,9 @@ class RollbackCheck:
             return max(self.unreadable, self.missing(replica) or NO_SEQUENCE)
         if lacking > replica.machine.participant.sequence:
             return max(lacking, self.missing(replica) or NO_SEQUENCE)
-        # An active that begins its epoch waits for its standbys before it applies its log. An older
-        # one is told from one that has only to apply: the standby that has all may be away.
+        # An active that begins its epoch waits for its standbys before it applies its log. Such an
+        # active is behind only if its log lacks the batch, and not if it has yet to apply it. It
+        # cannot ask its standbys: the one with all batches may be away.
         held = replica.machine.participant.sequence
         if replica.acting.begins_epoch and held < self.completed:
             logged = _logged_sequence(replica)

@@ -156,7 +156,7 @@ class CoordinatorService:
 
         `rows` are the rows of a small batch that were not staged: the decision carries them. The
         commit continues when its client goes: otherwise a decision would wait for the next round of
-        maintenance. A caller that keeps no request gives its `memory`, which the commit keeps.
+        the sweeper. A caller that keeps no request gives its `memory`, which the commit keeps.
         """
         if rows:
             if request.chunks:

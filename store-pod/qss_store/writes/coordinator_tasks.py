@@ -115,6 +115,6 @@ class RecentBatches:
 
 
 def _identity(decision: Decision) -> tuple[str, int, int, int, int]:
-    """Tells decisions apart: one that was logged and refused leaves its sequence to another."""
+    """Tells decisions apart: after one that was refused, the next one gets the same sequence."""
     run = decision.writer, decision.generation, decision.writer_epoch
     return *run, decision.batch, decision.sequence

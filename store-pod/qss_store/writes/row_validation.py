@@ -1,7 +1,8 @@
 """Checks that the store's serdes can read the keys and values of staged rows. Pure.
 
 Unreadable bytes would make queries fail: a scan would end at them until the row is written anew.
-Only staging checks rows, so that batches which were decided without these checks can be applied.
+Rows are checked when a request brings them, staged or with their commit, and not when a commit is
+applied: so batches that were decided without these checks can be applied.
 """
 
 from collections import deque

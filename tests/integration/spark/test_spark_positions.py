@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from qss_spark import StoreSink
-from qss_spark.sink.offset_log import OffsetLog
+from qss_spark.sink.streaming_query import OffsetLog
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.writers.streams import JsonStream, held, positions, run_query
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
 from qss_client.chunks.chunk_schema import KEY_VALUE, SESSION_END, ChunkSchema
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import Run, Staged, commit, open_writer, stage
 from qss_core.wire.messages import StoreMetadata

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 
 RANGE_ROWS = 100
 _ASKED = 20_000

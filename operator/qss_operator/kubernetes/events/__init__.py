@@ -17,6 +17,7 @@ the process: its successor makes new events. At the end of the process queued ev
 Decisions are never made from events of this package; the status has everything.
 
 `poster` cuts long messages to the API server's limit. A reason has to be CamelCase, or an assertion
-fails. The package imports `api` and the types of `planning.model`. Tests: `test_events`,
-`test_status_events` and `test_change_events` (unit), `test_store_told` (integration).
+fails. The package imports `api`, `times`, and of `planning` only `model`, `membership.changes` and
+`findings.rebalancing`. Tests: `test_events`, `test_status_events` and `test_change_events` (unit),
+`test_store_told` (integration).
 """

@@ -1,6 +1,6 @@
 """The rules of events: which ones are repetitions, how many a store may have, their text.
 
-Memory is bounded: what did not come again for longest is forgotten first.
+Memory is bounded: the event whose last repetition is the oldest is forgotten first.
 """
 
 import re

@@ -17,6 +17,6 @@ a resource version, and the lease alone does not protect them. A process's ident
 start: a restarted container waits for its own old lease.
 
 `health` is apart from the Lease. Watches, rounds and loops report to it; `/livez` fails if a round,
-a watch or the event loop is stuck, and a follower is healthy and ready, too. Tests: `test_lease`,
-`test_lease_rules`, `test_watchdog` and `test_health` (unit).
+a watch or the event loop is stuck. An operator without the lease is healthy and ready, too. Tests:
+`test_lease`, `test_lease_rules`, `test_watchdog` and `test_health` (unit).
 """

@@ -1,6 +1,6 @@
 """The operator's ops port: whether the kubelet should restart it, and its metrics.
 
-A follower watches nothing and reconciles nothing: what was never begun is not missed.
+An operator without the lease runs no watches and no rounds, so its health expects none.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Health:
     """Collects the signs of life of the operator's parts."""
 
     def __init__(self, limits: HealthLimits, *, clock: Clock) -> None:
-        """Begins as a follower that has not reached the API server."""
+        """Begins without the lease, and without an answer of the API server."""
         self._limits = limits
         self._clock = clock
         self._heard_s: dict[str, float] = {}
@@ -149,7 +149,7 @@ def make_ops_app(health: Health, metrics: OperatorMetrics) -> web.Application:
         return web.Response(status=503 if problems else 200, text=_lines(problems or ["ok"]))
 
     async def readyz(_: web.Request) -> web.Response:
-        # A follower is ready, too: a rollout waits for it, and it takes over when the lease ends.
+        # Without the lease it is ready, too: a rollout waits for it, and it may take the lease.
         if not health.has_reached_api:
             return web.Response(status=503, text="the API server has not answered yet\n")
         return web.Response(text="leader\n" if health.is_leader else "follower\n")

@@ -26,8 +26,8 @@ DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
-# In seconds, of a pod that is ended: handing over takes a fraction of one, and nodes take the pod
-# out of its Services within one or two.
+# The longest and the shortest time, in seconds, that a pod serves on when it is ended: a handover
+# takes a fraction of a second, and nodes take the pod out of its Services within one or two.
 _LEAVE_MAX_S, _LEAVE_MIN_S = 10.0, 2.0
 _DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` tests a pod within this limit.
 
@@ -56,8 +56,9 @@ def pod_template(
 ) -> Object:
     """The template, with its own hash in an annotation: a pod of another hash is out of date.
 
-    `account_uid` is that of the pods' ServiceAccount: one that was made again has taken their
-    tokens' worth with it, and only new pods get others. `audiences`: by default the store's own.
+    `account_uid` is that of the pods' ServiceAccount: when the account is deleted and made again,
+    the tokens of running pods are void, and only pods that start get others. `audiences`: by
+    default the store's own.
     """
     given = spec.pod
     account = {ACCOUNT_ANNOTATION: account_uid} if spec.access.checks_callers else {}

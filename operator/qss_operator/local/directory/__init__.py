@@ -11,11 +11,11 @@
    whose parent was killed.
 
 `files` replaces a file by a synced temporary one and a rename: a reader sees the old file or the
-new one. On a full disk the process of a pod is written over the last one, in its block, as is the
-lock, and a status takes the place of a reserve file. Readers take no lock, and see a change by the
-version of the file (inode, time, size). The locks are those of `flock`: the system releases them
-when a process ends in any way. So a lock file without a living holder means nothing, and nothing
-here deletes it.
+new one. On a full disk the record of a pod's process and the lock are written over the old ones, in
+their blocks, and a status takes the space of a reserve file. Readers take no lock, and see a change
+by the version of the file (inode, time, size). The locks are those of `flock`: the system releases
+them when a process ends in any way. So a lock file without a living holder means nothing, and
+nothing here deletes it.
 
 `volumes` reads the parts of the store's definition that the pods keep, so that no resource with
 another schema is stored over their data. `misplaced` finds folders that have another store than

@@ -6,9 +6,10 @@ from qss_operator.planning.model import Finding
 
 
 def with_way_back(finding: Finding, local_option: str | None) -> Finding:
-    """The finding, after the way back if it is about the schema; None is Kubernetes.
+    """The finding; its message begins with the remedy if it is about the schema.
 
-    The way comes first: a message has a limited length, and many partitions say the same.
+    `local_option` is None on Kubernetes. The remedy comes first: a message has a limited length,
+    and many partitions say the same.
     """
     status, reason, message = finding
     if WRITTEN_WITH not in message:

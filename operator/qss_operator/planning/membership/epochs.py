@@ -154,9 +154,10 @@ def _leaving(entry: PartitionConfiguration, restart: NextRestart) -> set[Ordinal
 
 
 def _unreached(observation: Observation, entry: PartitionConfiguration) -> set[Ordinal]:
-    """The standbys that the operator has not reached for a lease either: they are not slow.
+    """The standbys that the operator has not reached for a lease either.
 
-    Their active takes no writes anyhow; it would for `replicaTimeout` wait for one that is.
+    Their active takes no writes any more, so their removal delays no writer. For a standby that is
+    only slow the active waits `replicaTimeout`.
     """
     lease_s = parse_duration_ms(observation.resource.spec.rebalance.lease_duration) / 1000
     return {

@@ -132,10 +132,10 @@ def _waits_to_open(report: ReplicasReport, partition: PartitionId) -> bool:
 
 
 def _stuck(report: ReplicasReport | None, entry: PartitionConfiguration) -> ReplicaReport | None:
-    """The replica of a pod that is the active, and has no room to write down the epoch.
+    """The active's replica, if a full volume keeps it from writing down its new epoch.
 
-    An active that starts again asks for an epoch, and acts in no older one. One that has no data,
-    or is damaged or behind, is replaced as one with room.
+    An active that starts again asks for an epoch, and acts in no older one. Without data, damaged
+    or behind, it is handled like an active on a volume with room.
     """
     if report is None or report.full_volume is None or not report.full_volume.is_full:
         return None

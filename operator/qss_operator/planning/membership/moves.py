@@ -1,9 +1,9 @@
 """Moves replicas and actives to where the spec wants them, one configuration at a time. Pure.
 
 A move adds a learner, waits until it is in sync, hands the active over where it has to go, and then
-removes the replica that is no longer wanted. Nothing is remembered between rounds: of a partition
-with more replicas than the spec asks for, the first ones go. While it has no more, its active is
-the last one.
+removes the replica that is no longer wanted. The order of a partition's replicas records its move,
+since nothing else is kept between rounds: replicas beyond the spec's number are the first of the
+list, and they go. Where there are none, the active is the last of the list.
 """
 
 from collections import Counter
@@ -316,7 +316,7 @@ def is_placed(entry: PartitionConfiguration, target: Placement) -> bool:
 def _with_learners(
     entry: PartitionConfiguration, target: Placement, added: list[Ordinal]
 ) -> PartitionConfiguration:
-    """The replicas that go come first, which says that they go; the active is the last to go."""
+    """Lists the replicas that go first: this order alone records the move. The active goes last."""
     going = [pod for pod in entry.replicas if pod not in target.replicas]
     staying = [pod for pod in entry.replicas if pod in target.replicas]
     ordered = [

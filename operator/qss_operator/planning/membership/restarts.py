@@ -85,7 +85,7 @@ def _next_restart(observation: Observation, entries: Entries | None) -> NextRest
     stuck = [pod for pod in pods if pod.is_stuck]
     others = [pod for pod in pods if not pod.is_stuck]
     broken = [pod for pod in old if pod in others and _is_broken(observation, pod)]
-    # A restart costs a pod that serves nothing nothing, and the change may mend it.
+    # A pod that serves nothing loses nothing by a restart, and the change may mend it.
     if not all(_serves(observation, pod) for pod in pods if not pod.is_outdated):
         broken = [pod for pod in broken if not _has_last_copy(pod, entries or {})]
     if broken:

@@ -9,7 +9,9 @@ Moves = list[tuple[PartitionId, Ordinal, Ordinal]]  # Partition, source, target.
 
 
 def balance(draft: Draft) -> None:
-    """Move replicas from fuller to emptier pods until all are as far from their shares, or one.
+    """Moves replicas from fuller to emptier pods until their loads fit their shares.
+
+    The loads, each compared with the share of its pod, then differ by at most one.
 
     Replicas that are not in `previous` move first, over several pods if necessary, as they
     have no data to copy. Replicas of `previous` move only after them.

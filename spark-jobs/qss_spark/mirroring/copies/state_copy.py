@@ -122,7 +122,7 @@ class StateCopy:
         if newest < last or not self._goes_on(last):
             return self._begin()
         following = last + 1
-        if not checkpoint.is_committed(following):  # Newer ones are: Spark has deleted it.
+        if not checkpoint.is_committed(following):  # Later ones are, so Spark has deleted it.
             return self._begin()
         try:
             changes = self._changes(following, is_newest=following == newest)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_client.chunks.partitioning import partitions_of
+from qss_client.chunks.key_hashes import partitions_of
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serdes.registry import Serde, serde_of

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from qss_client.chunks.chunk import KEY_BYTES_MAX, VALUE_BYTES_MAX, Slice, slices_of
 from qss_client.chunks.chunk_schema import TIME_COLUMNS
-from qss_client.chunks.partitioning import partitions_of_list
+from qss_client.chunks.key_hashes import partitions_of_list
 from qss_client.cli.load.input_rows import InputRow, Text
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType

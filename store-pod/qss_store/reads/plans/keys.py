@@ -13,7 +13,7 @@ from typing import assert_never
 import msgspec
 
 from qss_client.chunks.chunk import KEY_BYTES_MAX
-from qss_client.chunks.partitioning import partitions_of_list
+from qss_client.chunks.key_hashes import partitions_of_list
 from qss_core.errors import (
     MalformedRequestError,
     NullKeyError,

@@ -69,7 +69,10 @@ class ReplicaHealth:
             self._keep(batch)
 
     def configured(self, configuration: PartitionConfiguration) -> None:
-        """Forgets unlike replicas when no other one is left; a later one may be one of them."""
+        """Ends the alarm when no other replica is left.
+
+        A replica that joins later may have the other rows, so a comparison is due soon.
+        """
         if self.unlike is not None and len(configuration.replicas) == 1:
             self.unlike, self.waits_for_comparison = None, True
 

@@ -1,6 +1,7 @@
 """Plans and performs the steps from an opened database to a replica that serves.
 
-The steps are planned from the state of the database, and performed in order. After a full disk the
+One replica: `replicas.pod` recovers a pod, replica by replica, when it starts. The steps are
+planned from the state of the database, and performed in order. After a full disk the
 plan is made again; a step that was done before then changes nothing.
 """
 

@@ -18,7 +18,7 @@ from qss_client.chunks.chunk import (
     read_rows,
 )
 from qss_client.chunks.chunk_schema import schema_of
-from qss_client.chunks.partitioning import murmur2, partitions_of, partitions_of_list
+from qss_client.chunks.key_hashes import murmur2, partitions_of, partitions_of_list
 from qss_core.errors import (
     MalformedBytesError,
     MalformedRequestError,

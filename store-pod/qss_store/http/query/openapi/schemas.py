@@ -40,7 +40,7 @@ _INDEX_KEY: dict[str, Any] = {
 }
 _LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
 # The structs have defaults for these members, since their absence has a code or a text of its own,
-# as NULL_KEY. What one query type has in two forms, as WindowRangeQuery, only its description says.
+# as NULL_KEY. A query type with two forms, as WindowRangeQuery, names theirs in its description.
 _WINDOW_OF_KEY = ("key", "timeFrom", "timeTo")
 _NEEDED: dict[str, tuple[str, ...]] = {
     "KeyQuery": ("key",),

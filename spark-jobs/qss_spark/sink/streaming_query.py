@@ -1,4 +1,4 @@
-"""Finds the offset log of a streaming query, and reads the raw bytes of a batch's entry.
+"""Finds the running streaming query, and reads a batch's raw entry in its offset log.
 
 Inside `foreachBatch` the DataFrame's session is a clone without queries; it shares with the
 original session a state that has all queries.

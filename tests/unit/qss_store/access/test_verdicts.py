@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from qss_core.errors import ForbiddenError, UnauthenticatedError
-from qss_store.access.decisions import (
+from qss_store.access.reviews import Account
+from qss_store.access.rights import Identities, Requirement, Right
+from qss_store.access.verdicts import (
     Admit,
     Ask,
     Judgement,
@@ -17,8 +19,6 @@ from qss_store.access.decisions import (
     Verdict,
     judge,
 )
-from qss_store.access.reviews import Account
-from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.runtime.settings import Settings
 
 SETTINGS = Settings(access_positive_s=60, access_negative_s=10, access_grace_s=600)
