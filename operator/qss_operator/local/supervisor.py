@@ -181,6 +181,20 @@ def last_line(log: Path, begin: int = 0) -> str:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Ends a process; a caller that is cancelled meanwhile, or again, waits for its end, too."""
+    ending = asyncio.ensure_future(_end(process))
+    cancelled: asyncio.CancelledError | None = None
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    ending.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
     """Sends SIGTERM, later SIGKILL; returns when the process has ended."""
     if process.returncode is not None:
         return

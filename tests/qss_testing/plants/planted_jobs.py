@@ -48,6 +48,14 @@ JOB_PLANTS = (
         "tests/unit/qss_spark/test_mirror.py"
         "::test_a_mirror_goes_on_while_a_partition_has_no_active",
     ),
+    Plant.of(
+        "the end of `qss up` leaves a pod that is being restarted",
+        "operator/qss_operator/local/supervisor.py",
+        "            cancelled = error\n",
+        "            raise\n",
+        "tests/unit/qss_operator/local/test_supervisor.py"
+        "::test_a_pod_that_is_being_restarted_has_ended_when_its_supervisor_ends",
+    ),
 )
 
 

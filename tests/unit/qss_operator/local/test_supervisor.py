@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from qss_client.processes import is_alive
 from qss_core.model import Ordinal, StoreName
+from qss_operator.local import supervisor as supervisor_module
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.supervisor import PodSupervisor, last_line
 from qss_testing.fakes.virtual_time import run_in_virtual_time
+from qss_testing.waiting import wait_until_async
 
 
 def test_the_last_line_of_a_process_is_told(tmp_path: Path) -> None:
@@ -91,6 +94,29 @@ def test_a_pod_whose_files_cannot_be_used_is_told_of_once_and_tried_less_and_les
     assert (supervisor.trouble, caplog.messages) == (trouble, [f"words-0 {trouble}"])
     # After 0, 0, 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then every 10 s.
     assert supervisor.uid == "11"
+
+
+async def test_a_pod_that_is_being_restarted_has_ended_when_its_supervisor_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was left alone with its signal: the end of `qss up` cancels the wait for its end."""
+    monkeypatch.setattr(supervisor_module, "STOP_GRACE_S", 0.5)
+    state, ready = StateDirectory(tmp_path / "state"), tmp_path / "ready"
+    command = ("/bin/sh", "-c", f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done")
+    supervisor = PodSupervisor(
+        state, StoreName("words"), Ordinal(0), command, lambda: None, lambda: ""
+    )
+    running = asyncio.create_task(supervisor.run())
+    await wait_until_async(ready.exists)
+    (process,) = state.processes()
+    supervisor.restart()
+    await wait_until_async(lambda: not supervisor.is_running)
+    for _ in range(2):  # A round that stops the pod is cancelled, too.
+        running.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert not is_alive(process)
 
 
 async def test_a_pod_is_told_of_its_store_s_console_and_pages(tmp_path: Path) -> None:
