@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from qss_core.errors import NotReadyError, StaleEpochError
 from qss_core.model import Epoch, Ordinal, PartitionId, PodName, StoreAssignment
+from qss_core.wire.messages import encode
 from qss_store.storage.engine import Engine
 from qss_testing.pods.stores import configuration, open_memory
 from qss_testing.pods.write_cluster import WriteCluster, write_cluster
@@ -95,6 +96,30 @@ async def test_open_replicas_take_a_newer_epoch_while_a_database_is_made(tmp_pat
         await newer
         assert epochs_of(cluster) == dict.fromkeys([_NEW, *held], Epoch(3))
         assert pod.registry.placed() == grown(3).plain
+
+
+async def test_an_assignment_is_taken_to_its_end_where_the_operator_goes_away(
+    tmp_path: Path,
+) -> None:
+    """The database was opened by a thread, and nobody took it: it kept the next one out."""
+    opening = Held()
+    async with write_cluster(tmp_path, open_engine=opening) as cluster:
+        pod = cluster.pods[1]
+        learning = configuration(0, 0, epoch=2, learners=[1])
+        others = (configuration(number, number % 2, epoch=2) for number in range(1, 4))
+        body = encode(replace(cluster.assignment, partitions=(learning, *others)))
+        asked = asyncio.create_task(pod.internal.send("PUT", "/control/assignment", body, {}))
+        await wait_until_async(opening.begun.is_set)
+        handlers = handlers_that_run()
+        asked.cancel()
+        await wait_until_async(lambda: handlers_that_run() < handlers)
+        opening.go_on.set()
+        await wait_until_async(lambda: _NEW in pod.pod.registry.replicas)
+
+
+def handlers_that_run() -> int:
+    """The connections whose requests are being answered; a client that goes ends its own."""
+    return sum("RequestHandler.start" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 
 async def test_a_pod_that_the_waiting_assignment_adds_is_known_later(tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ JOB_PLANTS = (
         "tests/unit/qss_operator/local/test_supervisor.py"
         "::test_a_pod_that_is_being_restarted_has_ended_when_its_supervisor_ends",
     ),
+    Plant.of(
+        "an operator that goes away cuts its assignment in the middle",
+        f"{_STORE}/http/internal/kept_work.py",
+        "        return await asyncio.shield(task)\n",
+        "        return await task\n",
+        "tests/integration/replicas/test_new_replicas.py"
+        "::test_an_assignment_is_taken_to_its_end_where_the_operator_goes_away",
+    ),
 )
 
 

@@ -13,6 +13,8 @@
    has it, once.
 5. `writers` lists and deletes writers for a person; `qss writers` asks it.
 
+`kept_work` lets assignments, retirements, acceptances and snapshots end where their client goes.
+
 No rule of batches lives here: a refusal comes from the services as a `StoreError`, and the
 middleware makes a problem document of it. A writer's request names the store id, so that a query of
 a deleted store writes nothing into its namesake. Bodies count in the pod's memory for requests.

@@ -7,6 +7,7 @@ from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.internal.handlers import InternalApi
+from qss_store.http.internal.kept_work import KeptWork
 from qss_store.http.internal.replication import ReplicationApi
 from qss_store.http.internal.routes import INTERNAL_ROUTES, InternalHandlers
 from qss_store.http.internal.writers import WritersApi
@@ -26,13 +27,13 @@ def make_internal_app(
 
     Without a guard every request is admitted.
     """
-    pod, settings = services.pod, services.settings
+    pod, settings, kept = services.pod, services.settings, KeptWork()
     handlers = InternalHandlers(
         discovery=DiscoveryApi(pod),
         document=DocumentApi(QUERY_ROUTES),
-        internal=InternalApi(services, session),
+        internal=InternalApi(services, session, kept),
         replication=ReplicationApi(
-            services.log_receiver, services.snapshots, settings, pod.metrics.replication
+            services.log_receiver, services.snapshots, settings, pod.metrics.replication, kept
         ),
         writers=WritersApi(services.coordinator),
     )
@@ -45,4 +46,5 @@ def make_internal_app(
         ]
     )
     add_routes(app, handlers, INTERNAL_ROUTES)
+    app.on_cleanup.append(kept.end)
     return app

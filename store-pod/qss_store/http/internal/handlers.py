@@ -35,9 +35,11 @@ from qss_core.wire.messages import (
     ResolveRequest,
     encode,
 )
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_core.wire.retirement import RetireRequest
 from qss_core.wire.versions import OWN_VERSION, for_version, version_in
 from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
+from qss_store.http.internal.kept_work import KeptWork
 from qss_store.http.internal.writers import writer_name
 from qss_store.http.middleware import (
     MEMORY,
@@ -64,9 +66,10 @@ STORE_ID = "storeId"
 
 
 class InternalApi:
-    def __init__(self, services: PodServices, session: PeerSession) -> None:
+    def __init__(self, services: PodServices, session: PeerSession, kept: KeptWork) -> None:
         """`session` sends the requests that are passed on to the coordinator."""
         settings = services.settings
+        self._kept = kept
         self._comparison = services.comparison
         self._losses = LossAcceptance(services.pod, services.comparison)
         self._pod = services.pod
@@ -222,28 +225,35 @@ class InternalApi:
 
     async def accept_loss(self, request: web.Request) -> web.Response:
         """Accepts the loss of a partition; a coordinator then continues its decided batches."""
-        await self._losses.accept(await self._read(request, AcceptLossRequest))
-        self._coordination.driver.go_on()
+        message = await self._read(request, AcceptLossRequest)
+        await self._kept.finish(self._accept_loss(message))
         return _told(request, self._pod.report())
 
     async def assign(self, request: web.Request) -> web.Response:
         """Takes an assignment; a coordinator then continues its decided batches."""
         assignment = await self._read(request, StoreAssignment)
-        report = await self._pod.assign(
-            replace(
-                assignment,
-                resource_uid=request.headers.get(RESOURCE_UID, assignment.resource_uid),
-                incarnation=request.headers.get(INCARNATION, assignment.incarnation),
-                generation=_parsed(GENERATION, request.headers.get(GENERATION, "0")),
-            )
+        told = replace(
+            assignment,
+            resource_uid=request.headers.get(RESOURCE_UID, assignment.resource_uid),
+            incarnation=request.headers.get(INCARNATION, assignment.incarnation),
+            generation=_parsed(GENERATION, request.headers.get(GENERATION, "0")),
         )
-        self._coordination.driver.go_on()
-        return _told(request, report)
+        return _told(request, await self._kept.finish(self._assign(told)))
 
     async def retire(self, request: web.Request) -> web.Response:
         """Deletes a replica that its partition's configuration leaves out."""
-        await self._pod.retire(await self._read(request, RetireRequest))
+        message = await self._read(request, RetireRequest)
+        await self._kept.finish(self._pod.retire(message))
         return _told(request, self._pod.report())
+
+    async def _accept_loss(self, message: AcceptLossRequest) -> None:
+        await self._losses.accept(message)
+        self._coordination.driver.go_on()
+
+    async def _assign(self, assignment: StoreAssignment) -> ReplicasReport:
+        report = await self._pod.assign(assignment)
+        self._coordination.driver.go_on()
+        return report
 
     async def take_conditions(self, request: web.Request) -> web.Response:
         """Keeps the conditions of the resource, for readers of the store's status."""

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from aiohttp import hdrs, web
 
+from qss_store.http.internal.kept_work import KeptWork
 from qss_store.http.large_answers import patience
 from qss_store.http.middleware import BodyPace, read_body, takes_memory
 from qss_store.replicas.transfer.log_receiver import LogReceiver
@@ -42,7 +43,9 @@ class ReplicationApi:
         snapshots: Snapshots,
         settings: Settings,
         metrics: ReplicationMetrics,
+        kept: KeptWork,
     ) -> None:
+        self._kept = kept
         self._metrics = metrics
         self._receiver = receiver
         self._snapshots = snapshots
@@ -67,7 +70,7 @@ class ReplicationApi:
     async def snapshot(self, request: web.Request) -> web.Response:
         """Makes a snapshot of a partition for a learner."""
         message = decode_message(await self._body(request), SnapshotRequest)
-        return _response(await self._snapshots.begin(message))
+        return _response(await self._kept.finish(self._snapshots.begin(message)))
 
     async def snapshot_part(self, request: web.Request) -> web.StreamResponse:
         """Sends bytes of one file of a snapshot, in frames.
@@ -93,7 +96,8 @@ class ReplicationApi:
 
     async def snapshot_end(self, request: web.Request) -> web.Response:
         """Deletes a snapshot that its learner has read."""
-        await self._snapshots.end(decode_message(await self._body(request), SnapshotEnd))
+        message = decode_message(await self._body(request), SnapshotEnd)
+        await self._kept.finish(self._snapshots.end(message))
         return _response(Done())
 
     async def compare(self, request: web.Request) -> web.Response:
