@@ -26,6 +26,13 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Takes back the JSON format that PySpark gives to the handlers of other programs' logs."""
+    logs = item.config.pluginmanager.get_plugin("logging-plugin")
+    assert logs is not None
+    logs.caplog_handler.setFormatter(logs.formatter)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Excludes the modules and tests of a run from garbage collection, since they stay to its end.
