@@ -16,7 +16,7 @@ from qss_core.errors import OverloadedError
 Result = TypeVar("Result")
 
 _AT_ONCE_MAX = 256  # The operator asks again for work that hangs: each request would be kept.
-_END_MAX_S = 10.0
+_END_MAX_S = 5.0  # Half of what `qss up` grants a pod that stops: it closes its databases, too.
 
 
 class KeptWork:
@@ -42,7 +42,7 @@ class KeptWork:
         return await asyncio.shield(task)
 
     async def end(self, _: web.Application) -> None:
-        """Waits until the work has ended, for ten seconds at most; for `on_cleanup`."""
+        """Waits until the work has ended, for five seconds at most; for `on_cleanup`."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_END_MAX_S)
         left = [*self._tasks]
